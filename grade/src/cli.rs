@@ -10,6 +10,7 @@ pub mod profile;
 pub mod reset;
 pub mod roofline;
 mod run;
+mod seed;
 mod starters;
 mod store;
 mod submission;

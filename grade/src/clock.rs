@@ -39,10 +39,6 @@ impl Stopwatch {
     }
 }
 
-/// A limit of processor time also ends at so many times as much time of the clock: enough for a machine that other programs
-/// keep busy.
-pub const CLOCK: u32 = 10;
-
 /// Reason for which a process is waited for no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooLong {
@@ -52,8 +48,8 @@ pub enum TooLong {
     /// It has waited for the limit without work.
     #[error("it waited for {} s without work", .0.as_secs_f64())]
     Waited(Duration),
-    /// So much time of the clock has passed: ten times the limit.
-    #[error("it took {} s, though it worked for less", .0.as_secs_f64())]
+    /// So much time of the clock has passed.
+    #[error("it took {:.0} s of the clock, though it worked for less", .0.as_secs_f64())]
     Clock(Duration),
 }
 
@@ -65,11 +61,11 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Starts now.
-    pub fn with_process(process: u32, limit: Duration) -> Self {
+    /// Starts now. `limit` is of processor time, and of the clock without work; `clock` is of the clock.
+    pub fn with_process(process: u32, limit: Duration, clock: Duration) -> Self {
         Self {
             stopwatch: Stopwatch::process(process),
-            call: Call::new(limit),
+            call: Call::new(limit, clock),
         }
     }
 
@@ -80,10 +76,11 @@ impl Patience {
     }
 }
 
-/// A call that goes on, and its limit of processor time. Other programs that keep the machine busy do not shorten it.
+/// A call that goes on, and its limits of processor time and of the clock.
 #[derive(Debug)]
 struct Call {
     limit: Duration,
+    clock: Duration,
     /// When it was last seen that the process had worked, and its work until then.
     worked: (Duration, Duration),
 }
@@ -92,9 +89,10 @@ impl Call {
     /// Work in which a process shows that it does not merely wait.
     const WORK: Duration = Duration::from_millis(1);
 
-    fn new(limit: Duration) -> Self {
+    fn new(limit: Duration, clock: Duration) -> Self {
         Self {
             limit,
+            clock,
             worked: (Duration::ZERO, Duration::ZERO),
         }
     }
@@ -108,27 +106,29 @@ impl Call {
             Some(TooLong::Worked(self.limit))
         } else if clock.saturating_sub(self.worked.0) >= self.limit {
             Some(TooLong::Waited(self.limit))
-        } else if clock >= CLOCK * self.limit {
-            Some(TooLong::Clock(CLOCK * self.limit))
+        } else if clock >= self.clock {
+            Some(TooLong::Clock(self.clock))
         } else {
             None
         }
     }
 }
 
-/// The time that several calls have together: processor time, and [`CLOCK`] times as much time of the clock.
+/// The time that several calls have together: processor time, and time of the clock.
 #[derive(Debug)]
 pub struct Budget {
     limit: Duration,
+    clock: Duration,
     worked: Duration,
     begun: Instant,
 }
 
 impl Budget {
     /// Starts now.
-    pub fn new(limit: Duration) -> Self {
+    pub fn new(limit: Duration, clock: Duration) -> Self {
         Self {
             limit,
+            clock,
             worked: Duration::ZERO,
             begun: Instant::now(),
         }
@@ -139,12 +139,17 @@ impl Budget {
         self.worked += work;
     }
 
+    /// The time of the clock that is left.
+    pub fn clock_left(&self) -> Duration {
+        self.clock.saturating_sub(self.begun.elapsed())
+    }
+
     /// Why no further call may be made, if so.
     pub fn over(&self) -> Option<TooLong> {
         if self.worked >= self.limit {
             Some(TooLong::Worked(self.limit))
-        } else if self.begun.elapsed() >= CLOCK * self.limit {
-            Some(TooLong::Clock(CLOCK * self.limit))
+        } else if self.clock_left().is_zero() {
+            Some(TooLong::Clock(self.clock))
         } else {
             None
         }
@@ -180,11 +185,12 @@ mod tests {
     use std::thread::sleep;
 
     const LIMIT: Duration = Duration::from_millis(200);
+    const CLOCK: Duration = Duration::from_millis(2000);
 
     /// Why a call ends that works for `work` and waits for `wait` in turn, both in milliseconds, and after how many milliseconds
     /// of the clock.
     fn end(work: u64, wait: u64) -> (TooLong, u128) {
-        let mut call = Call::new(LIMIT);
+        let mut call = Call::new(LIMIT, CLOCK);
         let (mut clock, mut worked) = (Duration::ZERO, Duration::ZERO);
         loop {
             for (time, works) in [(work, true), (wait, false)] {
@@ -201,30 +207,29 @@ mod tests {
 
     #[test]
     fn a_call_ends_by_its_work_by_waiting_and_by_the_clock() {
-        let ten = CLOCK * LIMIT;
         assert_eq!(end(1, 0), (TooLong::Worked(LIMIT), 200));
         assert_eq!(end(0, 1), (TooLong::Waited(LIMIT), 200));
         // On a busy machine it has a fifth of a processor, or works between long pauses.
         assert_eq!(end(1, 4), (TooLong::Worked(LIMIT), 996));
-        assert_eq!(end(5, 150), (TooLong::Clock(ten), 2000));
+        assert_eq!(end(5, 150), (TooLong::Clock(CLOCK), 2000));
         // A pause as long as the limit is waiting, whatever was before it. Work is seen every 2 ms.
         assert_eq!(end(4, 250), (TooLong::Waited(LIMIT), 204));
     }
 
     #[test]
-    fn calls_have_their_work_and_ten_times_of_the_clock() {
-        let mut budget = Budget::new(Duration::from_secs(3600));
+    fn calls_have_their_work_and_the_clock_together() {
+        let hour = Duration::from_secs(3600);
+        let mut budget = Budget::new(hour, hour);
         assert_eq!(budget.over(), None);
         budget.spend(Duration::from_secs(3000));
         assert_eq!(budget.over(), None);
         budget.spend(Duration::from_secs(600));
-        let limit = Duration::from_secs(3600);
-        assert_eq!(budget.over(), Some(TooLong::Worked(limit)));
+        assert_eq!(budget.over(), Some(TooLong::Worked(hour)));
 
-        let limit = Duration::from_millis(5);
-        let budget = Budget::new(limit);
-        sleep(CLOCK * limit);
-        assert_eq!(budget.over(), Some(TooLong::Clock(CLOCK * limit)));
+        let clock = Duration::from_millis(50);
+        let budget = Budget::new(hour, clock);
+        sleep(clock);
+        assert_eq!(budget.over(), Some(TooLong::Clock(clock)));
     }
 
     /// Why patience with a process ends; `None` if the process does.
@@ -233,7 +238,7 @@ mod tests {
             .args(&command[1..])
             .spawn()
             .unwrap();
-        let mut patience = Patience::with_process(process.id(), limit);
+        let mut patience = Patience::with_process(process.id(), limit, Duration::from_secs(3600));
         let why = loop {
             let why = patience.over();
             if why.is_some() || process.try_wait().unwrap().is_some() {

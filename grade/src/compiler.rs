@@ -8,6 +8,7 @@ use gpu_tool::{variants, workspace};
 
 use crate::places::Places;
 use crate::tasks::Task;
+use crate::verdict::Subject;
 
 /// The kernel files of these tasks that were edited, so that no committed PTX is theirs: named from the submission's folder.
 /// One whose constants or text cannot be read counts as edited.
@@ -41,8 +42,13 @@ pub fn edited(places: &Places, tasks: &[&Task]) -> Vec<PathBuf> {
                 let own = workspace::read(&submitted.join("kernels"), folder, name);
                 Ok(own.or_else(|| workspace::read(&given.join("kernels"), folder, name)))
             };
+            // The grader takes no PTX of a learner's.
+            let with_ptx: &[&PathBuf] = match places.subject {
+                Subject::Learner => &[&given],
+                Subject::Solution => &[&submitted, &given],
+            };
             let committed = |unit: &Unit| {
-                [&submitted, &given].into_iter().any(|folder| {
+                with_ptx.iter().any(|folder| {
                     let ptx = read_own(&folder.join("ptx"), &ptx_file::name(unit));
                     ptx.is_some_and(|ptx| ptx_file::key(&ptx) == Some(&unit.key()))
                 })
@@ -86,6 +92,12 @@ mod tests {
         assert_eq!(edited(&places, &tasks), nothing);
         fs::write(folder.join(file), starter + "// mine\n").unwrap();
         assert_eq!(edited(&places, &tasks), [file]);
+        // PTX of a learner's own is not taken.
+        let solved = Places {
+            subject: Subject::Learner,
+            ..Places::solution(&root)
+        };
+        assert!(edited(&solved, &tasks).contains(&PathBuf::from(file)));
         let others: Vec<&Task> = TASKS.iter().filter(|task| task.id != "softmax").collect();
         assert_eq!(edited(&places, &others), nothing);
         fs::remove_dir_all(&folder).unwrap();

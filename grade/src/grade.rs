@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use conformance::device::Device;
 
 use crate::cause::Cause;
-use crate::child::{BuildError, Child, Limits, Program, build};
+use crate::child::{BuildError, Child, Limits, Program, build, compiler, course, note};
 use crate::criteria::{self, correct, explain, fast, not_judged, robust};
 use crate::exams::{Exam, Place, Rig, exam};
 use crate::places::Places;
@@ -35,6 +35,8 @@ pub struct Settings {
     pub own: bool,
     /// The seed of the random problems, below 2⁴⁰.
     pub seed: u64,
+    /// True if no report may show the seed.
+    pub seed_is_secret: bool,
     /// True if [`Kind::Correct`] alone is judged.
     pub values_alone: bool,
     /// The limits of the learner's process.
@@ -48,6 +50,7 @@ impl Settings {
             places,
             own: false,
             seed: SEED,
+            seed_is_secret: false,
             values_alone: false,
             limits: Limits::default(),
         }
@@ -87,8 +90,9 @@ pub fn grade(
     let device = Device::open();
     let date = date(SystemTime::now());
     let mut graded = Vec::new();
+    let mut built = None;
     for task in tasks {
-        let grade = task_grade(settings, &device, task, &mut step);
+        let grade = task_grade(settings, &device, task, &mut built, &mut step);
         step(Step::Graded(&grade));
         graded.push(grade);
     }
@@ -98,7 +102,7 @@ pub fn grade(
         device: device.name,
         date,
         commit: commit(settings),
-        seed: settings.seed,
+        seed: (!settings.seed_is_secret).then_some(settings.seed),
         tasks: graded,
     })
 }
@@ -112,10 +116,14 @@ struct Results {
     not_graded: Option<String>,
 }
 
+/// A stage, and its program: all its tasks use it.
+type Built = (u8, Result<Program, BuildError>);
+
 fn task_grade(
     settings: &Settings,
     device: &Device,
     task: &'static Task,
+    built: &mut Option<Built>,
     step: &mut impl FnMut(Step<'_>),
 ) -> TaskGrade {
     let start = Instant::now();
@@ -123,9 +131,14 @@ fn task_grade(
         None => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
         Some(exam) => {
             step(Step::Building(task));
-            match build(&settings.places, task) {
-                Ok(program) => examined(settings, device, task, exam, &program, step),
-                Err(error) => unbuilt(&error),
+            let of_stage = built.take().filter(|(stage, _)| *stage == task.stage);
+            let (_, program) =
+                built.insert(of_stage.unwrap_or_else(|| {
+                    (task.stage, build(&settings.places, task, &settings.limits))
+                }));
+            match program {
+                Ok(program) => examined(settings, device, task, exam, program, step),
+                Err(error) => unbuilt(error),
             }
         }
     };
@@ -136,6 +149,7 @@ fn task_grade(
         output,
         not_graded,
     } = results;
+    let note = note().map(|note| format!("{note}\n")).unwrap_or_default();
     let share: f64 = criteria
         .iter()
         .map(|criterion| criterion.weight * criterion.share)
@@ -153,7 +167,7 @@ fn task_grade(
         findings,
         work,
         seconds: start.elapsed().as_secs_f64(),
-        output,
+        output: note + &output,
         not_graded,
     }
 }
@@ -186,13 +200,14 @@ fn not_graded(why: String, output: &str) -> Results {
 
 fn unbuilt(error: &BuildError) -> Results {
     match error {
-        BuildError::NotCompiled { headline, messages } => {
+        BuildError::Compiler(compiler::Error::Refused { headline, messages }) => {
             nothing(format!("{NOT_COMPILED}: {headline}"), messages, messages)
         }
-        BuildError::TooLong { output } | BuildError::Cargo(output) => {
-            not_graded(error.to_string(), output)
+        BuildError::Compiler(compiler::Error::Stopped(_)) => {
+            nothing(format!("{NOT_COMPILED}: {error}"), "", "")
         }
-        BuildError::Files(_) | BuildError::Foreign(_) => not_graded(error.to_string(), ""),
+        BuildError::Course(course::Error::Cargo(output)) => not_graded(error.to_string(), output),
+        _ => not_graded(error.to_string(), ""),
     }
 }
 
@@ -250,10 +265,8 @@ fn examined(
             findings.extend(more);
         }
     }
-    // The restrictions that this kernel does not offer come before the output of the program.
-    let mut output: String = remote.notes().into_iter().map(|note| note + "\n").collect();
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
-    output += &remote.finish();
+    let output = remote.finish();
     Results {
         criteria,
         findings,
@@ -338,17 +351,19 @@ mod tests {
         let text = || "text".to_owned();
         for error in [
             BuildError::Foreign("/file".into()),
-            BuildError::TooLong { output: text() },
             BuildError::Files(io::Error::other("disk full")),
-            BuildError::Cargo(text()),
+            BuildError::Compiler(compiler::Error::System(io::Error::other("no memory"))),
+            BuildError::Course(course::Error::Cargo(text())),
         ] {
             assert_eq!(unbuilt(&error).not_graded, Some(error.to_string()));
         }
-        let learners = BuildError::NotCompiled {
+        let refused = compiler::Error::Refused {
             headline: text(),
             messages: text(),
         };
-        assert_eq!(unbuilt(&learners).not_graded, None);
+        for error in [refused, compiler::Error::Stopped(text())] {
+            assert_eq!(unbuilt(&BuildError::Compiler(error)).not_graded, None);
+        }
     }
 
     #[test]

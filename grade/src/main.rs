@@ -81,7 +81,7 @@ mod tests {
         let parse = |words: &str| Arguments::try_parse_from(words.split(' '));
         for words in [
             "grade",
-            "grade 4 softmax --seed random --json a --html b --results c --gradescope d --yes",
+            "grade 4 softmax --secret-seed FILE --json a --html b --results c --gradescope d --yes",
             "grade --task softmax --solution",
             "grade --submission folder --own",
         ] {
@@ -99,6 +99,7 @@ mod tests {
         }
         for words in [
             "grade --seed -1",
+            "grade --seed 1 --secret-seed FILE",
             "grade hint softmax --tier 4",
             "grade reset",
             "grade class submissions",

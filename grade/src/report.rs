@@ -54,6 +54,14 @@ fn cell(task: &TaskGrade, kind: Kind) -> String {
     }
 }
 
+/// The seed, if it may be shown.
+fn seed(grade: &Grade) -> String {
+    match grade.seed {
+        Some(seed) => seed.to_string(),
+        None => "secret".to_owned(),
+    }
+}
+
 /// True if a task is more than the starter; if not, the headline says what to write, and the findings nothing more.
 fn is_begun(task: &TaskGrade) -> bool {
     let first = task.findings.first();

@@ -22,8 +22,8 @@ pub struct Grade {
     pub date: String,
     /// The commit of the checkout, with `+` behind it if files were changed since; `None` outside a git checkout.
     pub commit: Option<String>,
-    /// The seed of the random problems.
-    pub seed: u64,
+    /// The seed of the random problems; `None` if it is secret.
+    pub seed: Option<u64>,
     /// The tasks that were graded, in order.
     pub tasks: Vec<TaskGrade>,
 }
@@ -202,7 +202,7 @@ mod tests {
             device: "cuda-sim (h100)".to_owned(),
             date: "2026-11-22T16:58:21Z".to_owned(),
             commit: None,
-            seed: 1,
+            seed: Some(1),
             tasks: vec![TaskGrade {
                 stage: 5,
                 task: "decode".to_owned(),

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::de::DeserializeOwned;
 
 use crate::frame::{self, Broken, Tensor};
-use crate::message::{InUse, Launch, Outcome, Reply, Request, Run};
+use crate::message::{InUse, Launch, Outcome, Reply, Request, Run, Ticket};
 
 /// The answer to a call.
 #[derive(Debug)]
@@ -52,6 +52,8 @@ pub fn serve<C: DeserializeOwned>(mut answer: impl FnMut(C, Run) -> Result<Answe
 pub struct Requests {
     requests: File,
     replies: File,
+    /// That of the last request.
+    ticket: Ticket,
 }
 
 impl Requests {
@@ -66,14 +68,21 @@ impl Requests {
             }
         };
         record_panics();
-        Self { requests, replies }
+        Self {
+            requests,
+            replies,
+            ticket: 0,
+        }
     }
 
     /// The next request. Ends the process if there is none.
     #[expect(clippy::should_implement_trait, reason = "it ends with the process")]
     pub fn next<C: DeserializeOwned>(&mut self) -> Request<C> {
         match frame::read(&mut self.requests) {
-            Ok(Some(request)) => request,
+            Ok(Some((ticket, request))) => {
+                self.ticket = ticket;
+                request
+            }
             Ok(None) => exit(0),
             Err(error) => {
                 eprintln!("a request of the grader: {error}");
@@ -97,7 +106,7 @@ impl Requests {
                 host: host_bytes(),
             },
         };
-        if let Err(error) = frame::write(&mut self.replies, &reply) {
+        if let Err(error) = frame::write(&mut self.replies, &(self.ticket, reply)) {
             eprintln!("a reply to the grader: {error}");
             exit(2)
         }

@@ -1,7 +1,7 @@
-//! A workspace of the grader's own with the learner's files in it.
+//! The learner's files of a stage, in a folder of the grader's own.
 //!
-//! The manifests, the programs' `main.rs` and the kit are those of the checkout, whatever the submission has. So a learner's
-//! build script, dependency or profile does not take part.
+//! The program's `main.rs` and the committed PTX are those of the checkout, whatever the submission has: PTX of a submission could
+//! be another kernel's than that of the file that it names.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,63 +18,46 @@ const MAX_FILE: u64 = 1 << 20;
 /// The most bytes that are taken of the checkout and a submission together.
 const MAX_ALL: u64 = 64 << 20;
 
-/// Makes a folder the workspace. Files that are as they were keep their time, so that cargo builds only what changed.
+/// Makes the folder of a stage in the workspace. Files that are as they were keep their time.
 ///
 /// # Errors
 ///
 /// A folder that cannot be read or written; a link in a learner's submission, which could lead to the solution; a pipe or a
 /// device; a file that is too large, or too much of all.
-pub fn copy(places: &Places, workspace: &Path) -> io::Result<()> {
-    let exercises = places.root.join("exercises");
+pub fn copy(places: &Places, stage: &str, workspace: &Path) -> io::Result<()> {
+    let given = places.root.join("exercises").join(stage);
     let mut files = Files::new();
-    let manifest = fs::read_to_string(exercises.join("Cargo.toml"))?;
-    let manifest = elsewhere(&manifest, &places.root);
-    files.insert(PathBuf::from("Cargo.toml"), manifest.into_bytes());
-    files.insert("Cargo.lock".into(), fs::read(exercises.join("Cargo.lock"))?);
     let mut room = MAX_ALL;
-    for stage in (1..=6).map(|stage| format!("stage{stage}")) {
-        let given = exercises.join(&stage);
-        if !given.is_dir() {
-            continue;
-        }
-        let name = Path::new(&stage);
-        collect(&given, name, Links::Followed, &mut files, &mut room)?;
-        // A kernel of the solution that is a stage's own is a link.
-        let links = match places.subject {
-            Subject::Learner => Links::Refused,
-            Subject::Solution => Links::Followed,
-        };
-        for part in ["src", "kernels", "ptx"] {
-            let folder = Path::new(&stage).join(part);
-            let submitted = places.submission.join(&folder);
-            if submitted.is_dir() {
-                let real = places.submission.canonicalize()?.join(&folder);
-                if links == Links::Refused && submitted.canonicalize()? != real {
-                    return Err(refused(&folder, "is a link"));
-                }
-                let main = given.join("src/main.rs");
-                collect(&submitted, &folder, links, &mut files, &mut room)?;
-                files.insert(Path::new(&stage).join("src/main.rs"), fs::read(main)?);
+    collect(
+        &given,
+        Path::new(stage),
+        Links::Followed,
+        &mut files,
+        &mut room,
+    )?;
+    // A kernel of the solution that is a stage's own is a link.
+    let (parts, links): (&[&str], _) = match places.subject {
+        Subject::Learner => (&["src", "kernels"], Links::Refused),
+        Subject::Solution => (&["src", "kernels", "ptx"], Links::Followed),
+    };
+    for part in parts {
+        let folder = Path::new(stage).join(part);
+        let submitted = places.submission.join(&folder);
+        if submitted.is_dir() {
+            let real = places.submission.canonicalize()?.join(&folder);
+            if links == Links::Refused && submitted.canonicalize()? != real {
+                return Err(refused(&folder, "is a link"));
             }
+            collect(&submitted, &folder, links, &mut files, &mut room)?;
         }
     }
-    write(workspace, &files)
-}
-
-/// The manifest of the exercises' workspace, for a copy of it: paths are absolute, and the kit stays where it is.
-fn elsewhere(manifest: &str, root: &Path) -> String {
-    let root = root.display();
-    manifest
-        .replace("path = \"../", &format!("path = \"{root}/"))
-        .replace(
-            "path = \"kit\"",
-            &format!("path = \"{root}/exercises/kit\""),
-        )
-        .replace("members = [\"kit\", ", "members = [")
+    let main = fs::read(given.join("src/main.rs"))?;
+    files.insert(Path::new(stage).join("src/main.rs"), main);
+    write(workspace, Path::new(stage), &files)
 }
 
 /// The contents of the workspace, by names from its root.
-type Files = BTreeMap<PathBuf, Vec<u8>>;
+pub(super) type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// The treatment of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,10 +109,10 @@ fn refused(name: &Path, why: &str) -> io::Error {
     io::Error::other(format!("{} {why}", name.display()))
 }
 
-/// Makes a folder hold these files and no others.
-fn write(folder: &Path, files: &Files) -> io::Result<()> {
-    if folder.is_dir() {
-        remove_others(folder, Path::new(""), files)?;
+/// Makes a folder hold these files, and no others in its part.
+pub(super) fn write(folder: &Path, part: &Path, files: &Files) -> io::Result<()> {
+    if folder.join(part).is_dir() {
+        remove_others(&folder.join(part), part, files)?;
     }
     for (name, text) in files {
         let path = folder.join(name);
@@ -176,22 +159,32 @@ mod tests {
             ..Places::submission(&root, "copy", submission.clone())
         };
         let copied = |subject| {
-            let copied = copy(&places(subject), &workspace);
-            copied.map_err(|error| error.to_string())
+            for stage in ["stage1", "stage2", "stage3"] {
+                let copied = copy(&places(subject), stage, &workspace);
+                copied.map_err(|error| error.to_string())?;
+            }
+            Ok::<(), String>(())
         };
         fs::create_dir_all(&kernels).unwrap();
         fs::create_dir_all(submission.join("stage1/src")).unwrap();
         fs::write(kernels.join("softmax.cu"), "mine").unwrap();
         fs::write(submission.join("stage1/src/main.rs"), "mine").unwrap();
+        fs::create_dir_all(submission.join("stage2/ptx")).unwrap();
+        fs::write(submission.join("stage2/ptx/softmax.ptx"), "mine").unwrap();
         fs::write(submission.join("stage1/Cargo.toml"), "mine").unwrap();
         fs::write(submission.join("stage1/build.rs"), "mine").unwrap();
         fs::write(kernels.join("._softmax.cu"), [0x80]).unwrap();
         copied(Subject::Learner).unwrap();
-        assert!(!workspace.join("stage2/kernels/._softmax.cu").exists());
         let text = |name: &str| fs::read_to_string(workspace.join(name));
+        assert!(text("stage2/kernels/._softmax.cu").is_err());
         assert_eq!(text("stage2/kernels/softmax.cu").unwrap(), "mine");
         let given = |name: &str| fs::read_to_string(root.join("exercises").join(name)).ok();
-        for name in ["stage1/src/main.rs", "stage1/Cargo.toml", "stage1/build.rs"] {
+        for name in [
+            "stage1/src/main.rs",
+            "stage1/Cargo.toml",
+            "stage1/build.rs",
+            "stage2/ptx/softmax.ptx",
+        ] {
             assert_eq!(text(name).ok(), given(name), "{name}");
         }
 

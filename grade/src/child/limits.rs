@@ -3,13 +3,20 @@
 use std::process;
 use std::time::Duration;
 
-/// The limits of a learner's process.
+/// Time of the clock of a compilation and of a task, each: enough for a machine that other programs keep busy.
+pub(super) const CLOCK: Duration = Duration::from_secs(80);
+
+/// The limits of a build and of a learner's process.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Processor time of one call. A call that waits without work gets as much time of the clock, any other ten times as much.
+    /// Processor time of the compiler for a library or a program. Those of the solutions need less than 3 s.
+    pub build: Duration,
+    /// Processor time of one call, and the time of the clock that it may wait without work.
     pub call: Duration,
-    /// Processor time of all calls of a task. After ten times as much time of the clock no call is begun.
+    /// Processor time of all calls of a task, after which no call is begun.
     pub task: Duration,
+    /// Time of the clock of a task, after which a call is stopped.
+    pub clock: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
     /// Address space in bytes.
@@ -19,8 +26,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            build: Duration::from_secs(20),
             call: Duration::from_secs(20),
-            task: Duration::from_secs(120),
+            task: Duration::from_secs(60),
+            clock: CLOCK,
             cpu_seconds: 300,
             memory: 2 << 30,
         }

@@ -1,7 +1,9 @@
 //! The learner's program: its sources, its build, its process. `THREATS.md` says what is defended.
 
 mod build;
+pub mod compiler;
 mod copy;
+pub mod course;
 mod limits;
 mod output;
 mod process;
@@ -10,5 +12,6 @@ mod sandbox;
 pub use build::{BuildError, Program, build};
 pub use limits::Limits;
 pub use process::{Child, Lost};
+pub use sandbox::note;
 
 pub use crate::clock::TooLong;

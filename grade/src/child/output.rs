@@ -10,6 +10,9 @@ const FIRST: usize = 64 << 10;
 /// Bytes kept of the end.
 const LAST: usize = 16 << 10;
 
+/// Bytes after which a program is stopped.
+pub const MOST: u64 = 64 << 20;
+
 /// Output that a thread reads to its end, so that no writer waits.
 #[derive(Debug)]
 pub struct Captured {
@@ -46,6 +49,11 @@ impl Captured {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join(); // it does not panic
         }
+    }
+
+    /// True if more was read than a program may write.
+    pub fn is_full(&self) -> bool {
+        lock(&self.kept).dropped > MOST
     }
 
     /// The text that was read so far.

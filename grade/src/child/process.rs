@@ -1,6 +1,7 @@
 //! The learner's process: a program that answers requests, under limits.
 
 use std::env;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -10,14 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use exercise_kit::frame::{self, Broken};
-use exercise_kit::message::{Reply, Request};
+use exercise_kit::message::{Reply, Request, Ticket};
 use gpu::find_nvrtc;
 use serde::Serialize;
 
 use super::build::Program;
 use super::limits::{Limits, kill_group};
-use super::output::Captured;
-use super::sandbox::Sandbox;
+use super::output::{Captured, MOST};
+use super::sandbox::{Allowed, Sandbox};
 use crate::clock::{Patience, Stopwatch, TooLong};
 
 /// Instructions that one warp may run, and all warps of a launch. A kernel of the exercises needs a hundredth.
@@ -25,6 +26,9 @@ const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_BUDGET", "4194304"),
     ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
 ];
+
+/// Bytes of a file that the program writes.
+const FILE: u64 = 16 << 20;
 
 /// The interval of looking for calls that take too long.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -37,10 +41,12 @@ const MAX_THREADS: usize = 8;
 pub struct Child {
     process: process::Child,
     requests: Option<Sender<Vec<u8>>>,
-    replies: Receiver<Result<Reply, Broken>>,
+    replies: Receiver<Result<(Ticket, Reply), Broken>>,
     errors: Captured,
-    /// Restrictions that this kernel does not offer.
-    pub notes: Vec<String>,
+    /// Makes tickets that nobody can guess: its keys are from the operating system.
+    tickets: RandomState,
+    /// The number of calls.
+    calls: u64,
 }
 
 /// Why a program gave no answer.
@@ -49,6 +55,9 @@ pub enum Lost {
     /// It was stopped.
     #[error("the program did not answer and was stopped: {0}")]
     TimedOut(TooLong),
+    /// It was stopped.
+    #[error("the program was stopped: it printed more than {} MiB", MOST >> 20)]
+    Printed,
     /// It ended.
     #[error("the program ended: {0}")]
     Ended(String),
@@ -71,8 +80,14 @@ impl Child {
                 .iter()
                 .filter_map(|path| Some(path.parent()?.to_owned())),
         );
-        let sandbox = Sandbox::new(&readable, std::slice::from_ref(&program.cache), limits)?;
-        let notes = sandbox.notes.clone();
+        let sandbox = Sandbox::new(Allowed {
+            readable,
+            writable: vec![program.cache.clone()],
+            memory: limits.memory,
+            cpu_seconds: limits.cpu_seconds,
+            file: FILE,
+            processes: false,
+        })?;
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
         let threads = threads.min(MAX_THREADS).to_string();
 
@@ -92,8 +107,7 @@ impl Child {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        // SAFETY: `enter` makes system calls and allocates nothing.
-        unsafe { command.pre_exec(move || sandbox.enter()) };
+        sandbox.confine(&mut command);
         let mut process = command.spawn()?;
         let no_pipe = || io::Error::other("no pipe to the program");
         let stdin = process.stdin.take().ok_or_else(no_pipe)?;
@@ -102,8 +116,8 @@ impl Child {
         // Of a program that writes more replies than it was asked for, one waits here.
         let (sender, replies) = mpsc::sync_channel(1);
         thread::spawn(move || {
-            while let Some(reply) = frame::read::<Reply>(&mut stdout).transpose() {
-                let reply = reply.and_then(Reply::checked);
+            while let Some(reply) = frame::read::<(Ticket, Reply)>(&mut stdout).transpose() {
+                let reply = reply.and_then(|(ticket, reply)| Ok((ticket, reply.checked()?)));
                 let end = reply.is_err();
                 if sender.send(reply).is_err() || end {
                     break;
@@ -115,11 +129,12 @@ impl Child {
             requests: Some(writer(stdin)),
             replies,
             errors,
-            notes,
+            tickets: RandomState::new(),
+            calls: 0,
         })
     }
 
-    /// Makes a call. After an error the program is gone.
+    /// Makes a call, with limits of processor time and of the clock. After an error the program is gone.
     ///
     /// # Errors
     ///
@@ -128,16 +143,19 @@ impl Child {
         &mut self,
         request: &Request<C>,
         limit: Duration,
+        clock: Duration,
     ) -> Result<Reply, Lost> {
+        self.calls += 1;
+        let ticket: Ticket = self.tickets.hash_one(self.calls);
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, request).map_err(|error| {
+        frame::write(&mut bytes, &(ticket, request)).map_err(|error| {
             let text = error.to_string();
             Lost::Unreadable(text)
         })?;
         if let Some(requests) = &self.requests {
             let _ = requests.send(bytes); // if the writer is gone, so is the program
         }
-        let mut patience = Patience::with_process(self.process.id(), limit);
+        let mut patience = Patience::with_process(self.process.id(), limit, clock);
         let reply = loop {
             match self.replies.recv_timeout(INTERVAL) {
                 Err(RecvTimeoutError::Timeout) => {
@@ -145,12 +163,20 @@ impl Child {
                         self.kill();
                         return Err(Lost::TimedOut(why));
                     }
+                    if self.errors.is_full() {
+                        self.kill();
+                        return Err(Lost::Printed);
+                    }
                 }
                 reply => break reply,
             }
         };
         match reply {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok((answered, reply))) if answered == ticket => Ok(reply),
+            Ok(Ok(_)) => {
+                self.kill();
+                Err(Lost::Unreadable("it answers no request".to_owned()))
+            }
             Ok(Err(Broken::Pipe(_))) | Err(_) => {
                 let text = match self.end(Duration::from_secs(2)) {
                     Some(status) => ended(status),
@@ -219,7 +245,7 @@ fn writer(mut stdin: ChildStdin) -> Sender<Vec<u8>> {
 }
 
 /// A sentence on how a program ended.
-fn ended(status: ExitStatus) -> String {
+pub(super) fn ended(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "it exited with success, without an answer".to_owned(),
         (Some(code), _) => format!("it exited with status {code}"),

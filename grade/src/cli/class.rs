@@ -8,14 +8,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use grade::grade::{SEED, Settings};
+use grade::grade::Settings;
 use grade::report::{Points, html, json, plain};
 use grade::tasks::Task;
 use grade::verdict::Grade;
 
 use super::compiler::require_compiler;
-use super::grading::{peaks, seed};
+use super::grading::peaks;
 use super::run::run as grade_tasks;
+use super::seed::Seed;
 use super::submission::{claim, submitted};
 use super::{print, selection, write};
 
@@ -33,9 +34,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER")]
     reports: PathBuf,
 
-    /// Seed of the random problems: a number, or `random`.
-    #[arg(long, value_name = "N", default_value_t = SEED, value_parser = seed)]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
 
     /// Do not ask before the compiler of kernels is fetched.
     #[arg(long)]
@@ -51,6 +51,7 @@ pub struct Arguments {
 /// A folder that cannot be read or written; kernels among the tasks, and no compiler.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let tasks = selection(&arguments.tasks)?;
+    let seed = arguments.seed.chosen()?;
     let reports = &arguments.reports;
     fs::create_dir_all(reports).with_context(|| reports.display().to_string())?;
     let submissions = submissions(&arguments.submissions, reports)?;
@@ -65,7 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let name = submission.file_name().unwrap_or_default();
         let shown = name.to_string_lossy();
         eprintln!("{} of {}: {}", i + 1, submissions.len(), plain(&shown));
-        let row = match graded(submission, name, &tasks, arguments) {
+        let row = match graded(submission, name, &tasks, arguments, seed) {
             Ok(grade) => {
                 all_graded &= grade.tasks.iter().all(|task| task.not_graded.is_none());
                 points(&shown, &grade)
@@ -116,6 +117,7 @@ fn graded(
     name: &OsStr,
     tasks: &[&'static Task],
     arguments: &Arguments,
+    seed: (u64, bool),
 ) -> anyhow::Result<Grade> {
     let [in_json, in_html] = [".json", ".html"].map(|ending| {
         let mut name = name.to_owned();
@@ -135,7 +137,8 @@ fn graded(
     let places = submitted(submission)?;
     let _held = claim(&places)?;
     let settings = Settings {
-        seed: arguments.seed,
+        seed: seed.0,
+        seed_is_secret: seed.1,
         ..Settings::new(places)
     };
     let grade = grade_tasks(&settings, tasks, arguments.yes)?;

@@ -1,6 +1,5 @@
 //! Grading, without a subcommand: prints the table and the faults, and writes the reports that are asked for.
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,12 +7,13 @@ use bench_kit::Peaks;
 use clap::Args;
 use gpu_tool::ink::Ink;
 use grade::figures::figures;
-use grade::grade::{SEED, Settings};
+use grade::grade::Settings;
 use grade::places::Places;
 use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
 use grade::verdict::{Grade, Subject};
 
 use super::run::{run as grade_tasks, run_and_keep};
+use super::seed::Seed;
 use super::submission::{claim, submitted};
 use super::{print, root, selection, write};
 
@@ -33,8 +33,8 @@ pub struct Arguments {
     #[arg(long)]
     solution: bool,
 
-    /// Grade a submission: a checkout, or the content of its folder exercises/. Of it, the folders src, kernels and ptx of each
-    /// stage are taken; all else is as it is here.
+    /// Grade a submission: a checkout, or the content of its folder exercises/. Of it, the folders src and kernels of each stage
+    /// are taken; all else is as it is here.
     #[arg(long, value_name = "FOLDER", conflicts_with = "solution")]
     submission: Option<PathBuf>,
 
@@ -42,9 +42,8 @@ pub struct Arguments {
     #[arg(long)]
     own: bool,
 
-    /// Seed of the random problems: a number, or `random`.
-    #[arg(long, value_name = "N", default_value_t = SEED, value_parser = seed)]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
 
     /// Do not ask before the compiler of edited kernels is fetched.
     #[arg(long)]
@@ -96,7 +95,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 impl Arguments {
     /// True if the learner's exercises are graded as `next` and `watch` do it.
     fn is_usual(&self) -> bool {
-        !self.solution && self.submission.is_none() && !self.own && self.seed == SEED
+        !self.solution && self.submission.is_none() && !self.own && self.seed.is_usual()
     }
 
     fn settings(&self) -> anyhow::Result<Settings> {
@@ -105,9 +104,11 @@ impl Arguments {
             None => Places::learner(root()),
             Some(folder) => submitted(folder)?,
         };
+        let (seed, seed_is_secret) = self.seed.chosen()?;
         Ok(Settings {
             own: self.own,
-            seed: self.seed,
+            seed,
+            seed_is_secret,
             ..Settings::new(places)
         })
     }
@@ -134,30 +135,4 @@ impl Arguments {
 /// The peaks of the device that kernels run on here.
 pub fn peaks() -> anyhow::Result<Peaks> {
     Ok(Peaks::of(&*gpu::context(0)?)?)
-}
-
-/// Seeds have 40 bits.
-const SEEDS: u64 = 1 << 40;
-
-/// A seed, as `--seed` has it.
-pub fn seed(text: &str) -> Result<u64, String> {
-    if text == "random" {
-        // Every `RandomState` has keys of its own, from the operating system.
-        return Ok(RandomState::new().hash_one(0) % SEEDS);
-    }
-    let number = text.parse().ok().filter(|seed| *seed < SEEDS);
-    number.ok_or_else(|| format!("it is neither a number below {SEEDS} nor `random`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_is_a_number_or_random() {
-        assert_eq!(seed("7"), Ok(7));
-        assert_ne!(seed("random"), seed("random"));
-        assert!(seed("-1").is_err());
-        assert!(seed("").is_err());
-    }
 }

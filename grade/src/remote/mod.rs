@@ -118,7 +118,7 @@ impl Remote {
         Self {
             child: RefCell::new(child),
             limit: limits.call,
-            budget: RefCell::new(Budget::new(limits.task)),
+            budget: RefCell::new(Budget::new(limits.task, limits.clock)),
             run: Cell::default(),
             calls: RefCell::default(),
             stopped: RefCell::default(),
@@ -147,11 +147,6 @@ impl Remote {
         self.lacks_compiler.get()
     }
 
-    /// Restrictions that this kernel does not offer.
-    pub fn notes(&self) -> Vec<String> {
-        self.child.borrow().notes.clone()
-    }
-
     /// Ends the program, and returns what it printed.
     pub fn finish(self) -> String {
         self.child.into_inner().finish()
@@ -174,7 +169,8 @@ impl Remote {
         let run = self.run.get();
         let stopwatch = self.child.borrow().stopwatch();
         let request = Request { call, run };
-        let reply = self.child.borrow_mut().call(&request, self.limit);
+        let clock = self.budget.borrow().clock_left();
+        let reply = self.child.borrow_mut().call(&request, self.limit, clock);
         let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;

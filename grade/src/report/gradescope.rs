@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Points;
 use super::groups::groups;
 use super::text::{first_lines, plain};
-use super::{all_or_none, cell, name, row_name, total};
+use super::{all_or_none, cell, name, row_name, seed, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Lines of a fault's detail, and of captured output.
@@ -29,7 +29,7 @@ fn value(grade: &Grade) -> Value {
             "{} points, on {}, seed {}, commit {commit}",
             total(grade),
             grade.device,
-            grade.seed,
+            seed(grade),
         ),
         "output_format": "text",
         "test_output_format": "text",

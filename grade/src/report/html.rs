@@ -5,7 +5,7 @@ use bench_kit::Peaks;
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::html as escaped;
-use super::{all_or_none, cell, criterion, name, roofline, row_name, subject, total};
+use super::{all_or_none, cell, criterion, name, roofline, row_name, seed, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 const STYLE: &str = include_str!("page.css");
@@ -37,7 +37,7 @@ pub fn render(grade: &Grade, peaks: &Peaks) -> anyhow::Result<String> {
     page += &format!(
         "<footer>{}, seed {}, {}, commit {}</footer>\n</body>\n</html>\n",
         escaped(&grade.device),
-        grade.seed,
+        seed(grade),
         escaped(&grade.date),
         escaped(grade.commit.as_deref().unwrap_or("none"))
     );

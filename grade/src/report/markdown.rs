@@ -4,7 +4,7 @@ use super::Points;
 use super::figures::{Figure, Figures};
 use super::groups::groups;
 use super::text::{fenced, plain};
-use super::{all_or_none, cell, is_bonus_alone, name, row_name, subject};
+use super::{all_or_none, cell, is_bonus_alone, name, row_name, seed, subject};
 use crate::verdict::{Grade, Kind};
 
 /// The whole file.
@@ -25,7 +25,7 @@ fn facts(grade: &Grade) -> String {
         subject(grade),
         grade.device,
         grade.date,
-        grade.seed
+        seed(grade)
     )
 }
 

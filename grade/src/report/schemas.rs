@@ -2,11 +2,14 @@
 
 mod check;
 
+use gpu_tool::ink::Ink;
 use serde_json::{Value, json};
 
 use check::errors;
 
-use super::{example, gradescope, json as grade_json};
+use super::figures::Figures;
+use super::{example, gradescope, json as grade_json, markdown, terminal};
+use crate::verdict::Grade;
 
 #[test]
 fn the_json_of_a_grade_obeys_its_schema() {
@@ -55,6 +58,31 @@ fn the_json_of_a_grade_obeys_its_schema() {
     let mut less = grade;
     less["tasks"][0].as_object_mut().unwrap().remove("score");
     assert_eq!(errors(&schema, &less), ["/tasks/0: score is missing"]);
+}
+
+#[test]
+fn a_secret_seed_is_in_no_report() {
+    let shown = example::grade();
+    let secret = Grade {
+        seed: None,
+        ..shown.clone()
+    };
+    let reports = |grade: &Grade| {
+        let figures = Figures::default();
+        [
+            gradescope::render(grade),
+            markdown::render(grade, &figures),
+            terminal::render(grade, Ink(false)),
+        ]
+    };
+    for (shown, secret) in reports(&shown).into_iter().zip(reports(&secret)) {
+        assert_ne!(shown, secret);
+        assert!(secret.contains("secret"), "{secret}");
+    }
+    let json: Value = serde_json::from_str(&grade_json::render(&secret)).unwrap();
+    assert_eq!(json["seed"], Value::Null);
+    let schema = schema(include_str!("../../schema/grade.json"));
+    assert_eq!(errors(&schema, &json), [""; 0]);
 }
 
 #[test]

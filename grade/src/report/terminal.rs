@@ -3,7 +3,7 @@
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::{first_lines, plain, wrap};
-use super::{all_or_none, cell, criterion, is_begun, name, row_name, subject, total};
+use super::{all_or_none, cell, criterion, is_begun, name, row_name, seed, subject, total};
 use crate::verdict::{Grade, Kind, TaskGrade};
 use gpu_tool::ink::Ink;
 
@@ -37,7 +37,7 @@ fn head(grade: &Grade, ink: Ink) -> String {
         "{}: {}, seed {}, {}, commit {commit}\n\n",
         ink.bold(&title),
         grade.device,
-        grade.seed,
+        seed(grade),
         grade.date
     )
 }

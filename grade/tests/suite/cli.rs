@@ -103,11 +103,9 @@ fn a_class_has_a_row_for_each_submission() {
     fs::write(submissions.join("ada.zip"), "").unwrap();
     fs::write(submissions.join(".DS_Store"), "").unwrap();
     // A pipe, a link to another's submission, and a link to another's file.
-    let kernels = submissions.join("fay/stage2/kernels");
-    fs::create_dir_all(&kernels).unwrap();
-    let made = Command::new("mkfifo")
-        .arg(kernels.join("variants.txt"))
-        .status();
+    let sources = submissions.join("fay/stage1/src");
+    fs::create_dir_all(&sources).unwrap();
+    let made = Command::new("mkfifo").arg(sources.join("lib.rs")).status();
     assert!(made.unwrap().success());
     symlink(submissions.join("ben"), submissions.join("=cid")).unwrap();
     fs::create_dir_all(submissions.join("dan/stage1/src")).unwrap();
@@ -126,7 +124,7 @@ fn a_class_has_a_row_for_each_submission() {
          ada.zip,,,not graded: it is no folder: unpack it first\n\
          ben,0.00,0.00,\n\
          dan,,,not graded: preparing the build: stage1/src/lib.rs is a link\n\
-         fay,,,not graded: preparing the build: stage2/kernels/variants.txt is neither a file nor a folder\n"
+         fay,,,not graded: preparing the build: stage1/src/lib.rs is neither a file nor a folder\n"
     );
     assert_eq!(
         fs::read_to_string(reports.join("grades.csv")).unwrap(),

@@ -44,7 +44,7 @@ impl Autograder {
         of.program("bin/runuser", "#!/bin/sh\n[ \"$1 $2 $3\" = \"--user grader --\" ] || exit 126\nshift 3\nexec \"$@\"\n");
         of.program("bin/pkill", "#!/bin/sh\n");
         let grader = format!(
-            "#!/bin/bash\n[[ $1 = --submission && $3 = --seed && $5 = --gradescope ]] || exit 9\nsubmission=$2 own=$6\n{grader}\n"
+            "#!/bin/bash\n[[ $1 = --submission && $3 = --secret-seed && $5 = --gradescope && $(<$4) = 1 ]] || exit 9\nsubmission=$2 own=$6\n{grader}\n"
         );
         of.program("autograder/source/target/debug/grade", &grader);
         of

@@ -9,7 +9,7 @@ use grade::child::Limits;
 use grade::grade::{Settings, grade};
 use grade::places::Places;
 use grade::tasks::{TASKS, Task, select};
-use grade::verdict::{Grade, Kind, TaskGrade};
+use grade::verdict::{Grade, Kind, Subject, TaskGrade};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -110,16 +110,22 @@ fn not_begun(grade: &Grade) {
 /// The solution of a stage with other files in it, and its grade for one task.
 fn broken(stage: u8, task: &str, files: &[(&str, String)]) -> TaskGrade {
     let places = Places::submission(root(), "broken", tmp("broken"));
-    broken_in(&places, CALL, stage, task, files)
+    broken_in(&places, LIMITS, stage, task, files)
 }
 
-/// The time that a call may take.
-const CALL: Duration = Duration::from_secs(4);
+const LIMITS: Limits = Limits {
+    build: Duration::from_secs(20),
+    call: Duration::from_secs(4),
+    task: Duration::from_secs(20),
+    clock: Duration::from_secs(80),
+    cpu_seconds: 300,
+    memory: 2 << 30,
+};
 
 /// The same. What the program finds in its working directory is what these places have.
 fn broken_in(
     places: &Places,
-    call: Duration,
+    limits: Limits,
     stage: u8,
     task: &str,
     files: &[(&str, String)],
@@ -135,11 +141,7 @@ fn broken_in(
         fs::write(places.submission.join(&folder).join(name), text).unwrap();
     }
     let settings = Settings {
-        limits: Limits {
-            call,
-            task: Duration::from_secs(20),
-            ..Limits::default()
-        },
+        limits,
         ..Settings::new(places.clone())
     };
     let tasks = select(Some(stage), Some(task)).unwrap();
@@ -194,8 +196,8 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     ),
     (
         "prints",
-        r#"let line = "x".repeat(1 << 20); for _ in 0..1000 { println!("{line}"); } panic!("done")"#,
-        &["panicked"],
+        r#"let line = "x".repeat(1 << 20); loop { println!("{line}"); }"#,
+        &["the program was stopped", "it printed more than 64 MiB"],
     ),
     (
         "leaves_the_sandbox",
@@ -219,7 +221,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     // The frame of a reply: done, without outputs, without launches, and nothing is in use.
     (
         "answers",
-        r#"println!("\x05\0\0\0\0\0\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
+        r#"println!("\x06\0\0\0\0\0\0\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
         &["printed"],
     ),
     ("is_wrong", r#"panic!("wrong")"#, &["wrong"]),
@@ -242,11 +244,11 @@ fn mischief_ends_with_its_reason() {
         let working = places.scratch.join("cache");
         fs::create_dir_all(&working).unwrap();
         fs::write(working.join("mischief"), name).unwrap();
-        let call = match name {
-            "spins" | "parks" => Duration::from_secs(1),
-            _ => CALL,
-        };
-        let task = broken_in(&places, call, 1, "mha", &[("src/lib.rs", text.clone())]);
+        let mut limits = LIMITS;
+        if let "spins" | "parks" = name {
+            limits.call = Duration::from_secs(1);
+        }
+        let task = broken_in(&places, limits, 1, "mha", &[("src/lib.rs", text.clone())]);
         let missing = words.iter().find(|word| !task.headline.contains(**word));
         assert_eq!(missing, None, "{name}: {task:#?}");
         let printed = &task.output;
@@ -270,7 +272,21 @@ fn mischief_ends_with_its_reason() {
     }
 }
 
-/// Stage 2's solution with another softmax.cu, and its PTX if it is committed.
+/// A frame that is written before the kit moves its pipes, and before there is a request, is no reply.
+#[test]
+fn a_constructor_cannot_answer() {
+    let text = solution("stage1/src/lib.rs") + include_str!("grading/answers_early.rs");
+    let task = broken(1, "mha", &[("src/lib.rs", text)]);
+    says(
+        &task,
+        &[
+            "the program's answer cannot be read",
+            "it answers no request",
+        ],
+    );
+}
+
+/// Stage 2's solution with another softmax.cu and its committed PTX, which the grader takes from nobody else.
 fn with_kernel(name: &str) -> TaskGrade {
     let folder = root().join("grade/tests/broken").join(name);
     let mut files = vec![(
@@ -291,7 +307,11 @@ fn with_kernel(name: &str) -> TaskGrade {
         .iter()
         .map(|(name, text)| (&**name, text.clone()))
         .collect();
-    broken(2, "softmax", &files)
+    let places = Places {
+        subject: Subject::Solution,
+        ..Places::submission(root(), "broken", tmp("broken"))
+    };
+    broken_in(&places, LIMITS, 2, "softmax", &files)
 }
 
 #[track_caller]
@@ -344,7 +364,7 @@ fn rust_that_does_not_compile_is_named_with_its_line() {
     );
 }
 
-/// The compiler may read what it wants; the grader looks at the list of what it read.
+/// The sandbox denies it. Without one, the grader looks at the list of what the compiler read.
 #[test]
 fn a_build_that_reads_the_solution_is_refused() {
     let solution = root().canonicalize().unwrap();
@@ -357,6 +377,6 @@ fn a_build_that_reads_the_solution_is_refused() {
         let text =
             self::solution("stage1/src/lib.rs") + "\n#[allow(missing_docs, unused)]\n" + &read;
         let task = broken(1, "mha", &[("src/lib.rs", text)]);
-        says(&task, &["the build reads", "solutions/stage1/src/lib.rs"]);
+        says(&task, &["read", "solutions/stage1/src/lib.rs"]);
     }
 }

@@ -3,6 +3,7 @@
 mod causes;
 mod cli;
 mod clinic;
+mod confinement;
 mod gradescope;
 mod grading;
 mod variants;

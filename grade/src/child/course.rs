@@ -1,0 +1,144 @@
+//! The course's part of a build: everything that a learner's program is linked with, and the compiler's commands.
+//!
+//! Cargo builds the package of the exercise with the course's manifests and an empty library. No file of a submission takes part,
+//! so that cargo needs no sandbox. A wrapper around the compiler keeps the commands for the package, which are given again for
+//! the learner's files.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::copy::{self, Files};
+use super::output::Captured;
+use crate::places::Places;
+use crate::tasks::Task;
+
+/// Keeps a command of the compiler: the folder of the toolchain and the arguments, each ended by a zero byte.
+const WRAPPER: &str = r#"#!/bin/sh
+case $CARGO_CRATE_NAME in
+exercise_*) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NAME${CARGO_BIN_NAME:+.program}" ;;
+esac
+exec "$@"
+"#;
+
+/// The text of a library and a program without anything.
+const EMPTY: [(&str, &str); 2] = [
+    ("src/lib.rs", "#![allow(missing_docs)]\n"),
+    ("src/main.rs", "#![allow(missing_docs)]\nfn main() {}\n"),
+];
+
+/// How the package of an exercise is compiled.
+#[derive(Debug)]
+pub struct Commands {
+    /// The folder of the compiler and the standard library.
+    pub toolchain: PathBuf,
+    /// The folder of the packages that are linked.
+    pub packages: PathBuf,
+    /// The arguments for its library.
+    pub library: Vec<String>,
+    /// The arguments for its program.
+    pub program: Vec<String>,
+}
+
+/// Why there are none.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Cargo fails.
+    #[error("cargo failed: {}", .0.lines().last().unwrap_or_default())]
+    Cargo(String),
+    /// Files of the checkout.
+    #[error("the course's part of the build: {0}")]
+    Files(#[from] io::Error),
+}
+
+/// Builds what the task's package is linked with, as far as it changed.
+///
+/// # Errors
+///
+/// [`Error`].
+pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
+    let folder = places.target().join("grade/course");
+    fs::create_dir_all(&folder)?;
+    // Held to the end, so that no other grading writes what is read here.
+    let lock = File::create(folder.with_extension("lock"))?;
+    lock.lock()?;
+    let workspace = folder.join("workspace");
+    copy::write(&workspace, Path::new(""), &files(places)?)?;
+    let wrapper = folder.join("rustc");
+    if fs::read(&wrapper).ok().as_deref() != Some(WRAPPER.as_bytes()) {
+        fs::write(&wrapper, WRAPPER)?;
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
+    }
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--locked", "--quiet", "--package"])
+        .arg(task.package())
+        .current_dir(&workspace)
+        .env("CARGO_TARGET_DIR", places.target())
+        .env("CARGO_TERM_COLOR", "never")
+        .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
+        .env("RUSTC_WRAPPER", "")
+        .env_remove("RUSTFLAGS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut errors = cargo.stderr.take().map(Captured::new);
+    let status = cargo.wait()?;
+    if !status.success() {
+        errors.iter_mut().for_each(Captured::wait);
+        return Err(Error::Cargo(errors.map_or(String::new(), |it| it.text())));
+    }
+    let kept = |ending: &str| -> io::Result<(PathBuf, Vec<String>)> {
+        let text = fs::read_to_string(folder.join(task.package() + ending))?;
+        let mut words = text.split_terminator('\0').map(str::to_owned);
+        let toolchain = words.next().unwrap_or_default();
+        Ok((toolchain.into(), words.skip(1).collect())) // without the compiler
+    };
+    let ((toolchain, library), (_, program)) = (kept("")?, kept(".program")?);
+    Ok(Commands {
+        toolchain,
+        packages: places.target().join("debug/deps"),
+        library,
+        program,
+    })
+}
+
+/// The workspace of the exercises with empty packages.
+fn files(places: &Places) -> io::Result<Files> {
+    let exercises = places.root.join("exercises");
+    let mut files: Files = BTreeMap::new();
+    let manifest = fs::read_to_string(exercises.join("Cargo.toml"))?;
+    files.insert(
+        "Cargo.toml".into(),
+        elsewhere(&manifest, &places.root).into(),
+    );
+    files.insert("Cargo.lock".into(), fs::read(exercises.join("Cargo.lock"))?);
+    for stage in (1..=6).map(|stage| format!("stage{stage}")) {
+        let stage = Path::new(&stage);
+        for name in ["Cargo.toml", "build.rs"].map(|name| stage.join(name)) {
+            if let Ok(text) = fs::read(exercises.join(&name)) {
+                files.insert(name, text);
+            }
+        }
+        for (name, text) in EMPTY {
+            files.insert(stage.join(name), text.into());
+        }
+    }
+    Ok(files)
+}
+
+/// The manifest of the exercises' workspace, for a copy of it: paths are absolute, and the kit stays where it is.
+fn elsewhere(manifest: &str, root: &Path) -> String {
+    let root = root.display();
+    manifest
+        .replace("path = \"../", &format!("path = \"{root}/"))
+        .replace(
+            "path = \"kit\"",
+            &format!("path = \"{root}/exercises/kit\""),
+        )
+        .replace("members = [\"kit\", ", "members = [")
+}
