@@ -33,7 +33,7 @@ constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
 constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
-constexpr float LOWEST = -1e30f;                   // below any exponent
+constexpr float LOWEST = -3.40282347e38f;          // of all finite f32
 constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 

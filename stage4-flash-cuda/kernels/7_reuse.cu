@@ -31,7 +31,7 @@ constexpr int ROW = HEAD_DIM * 2;                  // bytes of a row
 constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
-constexpr float LOWEST = -1e30f;                   // below any exponent
+constexpr float LOWEST = -3.40282347e38f;          // of all finite f32
 constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == BLOCK_Q, "whole tiles; a warp has 32 queries");
 static_assert(BLOCK_KV * CHUNKS % THREADS == 0 && THREADS % CHUNKS == 0, "threads copy equally many vectors");
