@@ -75,8 +75,8 @@ impl Attention {
     /// # Errors
     ///
     /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
-    /// device, sizes beyond 2³⁰, a tile that does not fit, an option or strides that the mode lacks: see [`Error`]. All are
-    /// found before the launch. After it, only the driver can fail.
+    /// device, sizes beyond 2³⁰, a tile that does not fit, an option or strides that the mode lacks, a mode whose tensors are
+    /// f16: see [`Error`]. All are found before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -90,22 +90,14 @@ impl Attention {
             Mode::Naive => return stage2(stage2::Variant::Naive, stream, inputs, outputs, shape),
             Mode::Tiled => return stage2(stage2::Variant::Tiled, stream, inputs, outputs, shape),
             Mode::Fused | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
-            Mode::Rung(_) => {
+            Mode::Rung(rung) if Rung::F32.contains(&rung) => {
                 shape.check(&checks, &inputs, &outputs)?;
                 shape.refuse(OPERATION, &inputs, &Rung::LACKS)?;
             }
+            Mode::Rung(rung) => return Err(checks.error("mode", "one in f32", rung).into()),
         }
-        let (variant, function) = self.loaded_kernel(shape.sizes.head_dim)?;
-        let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
-        let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);
-        let blocks = checks.grid(tiles.saturating_mul(matrices))?;
-        if blocks == 0 {
+        let Some((variant, function, config)) = self.prepared(&checks, shape)? else {
             return Ok(());
-        }
-        let config = LaunchConfig {
-            grid_dim: (blocks, 1, 1),
-            block_dim: (variant.tile.threads as u32, 1, 1),
-            shared_mem_bytes: variant.shared_bytes() as u32,
         };
         match variant.kernel {
             Kernel::Rung(rung) => {
@@ -115,6 +107,51 @@ impl Attention {
                 stream, &function, config, inputs, outputs, shape,
             )?),
         }
+    }
+
+    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16, given as their 16 bits, as
+    /// `half::f16::to_bits` gives them; lse is f32.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::forward`]; a mode whose tensors are f32.
+    pub fn forward_f16(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: Inputs<'_, u16>,
+        outputs: Outputs<'_, u16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let checks = Checks::new(OPERATION, &self.context);
+        checks.device("stream", stream.context())?;
+        let rung = match self.mode {
+            Mode::Rung(rung) if Rung::F16.contains(&rung) => rung,
+            mode => return Err(checks.error("mode", "one in f16", mode).into()),
+        };
+        shape.check(&checks, &inputs, &outputs)?;
+        shape.refuse(OPERATION, &inputs, &Rung::LACKS)?;
+        let Some((_, function, config)) = self.prepared(&checks, shape)? else {
+            return Ok(());
+        };
+        ladder::launch(rung, stream, &function, config, inputs, outputs, shape)
+    }
+
+    /// The kernel for a problem, loaded, and its launch; `None` if there is no query.
+    fn prepared(
+        &self,
+        checks: &Checks,
+        shape: &Shape,
+    ) -> Result<Option<(Variant, CudaFunction, LaunchConfig)>, Error> {
+        let (variant, function) = self.loaded_kernel(shape.sizes.head_dim)?;
+        let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
+        let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);
+        let blocks = checks.grid(tiles.saturating_mul(matrices))?;
+        let config = LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (variant.tile.threads as u32, 1, 1),
+            shared_mem_bytes: variant.shared_bytes() as u32,
+        };
+        Ok((blocks > 0).then_some((variant, function, config)))
     }
 
     /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with [`Mode::Fused`] one for exactly

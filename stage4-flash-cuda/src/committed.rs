@@ -22,6 +22,18 @@ pub const LADDER: [Variant; 5] = [
     Variant::library(64, Tile::new(64, 64, 128)),
 ];
 
+/// The lines of `ladder --f16`, at D = 128. Each changes one thing, as those of [`LADDER`] do.
+pub const LADDER_F16: [Variant; 5] = [
+    Variant::rung(Rung::Mma, 128),
+    Variant::rung(Rung::Swizzle, 128),
+    Variant::rung(Rung::Pipeline, 128),
+    Variant {
+        tile: Tile::new(64, 64, 64),
+        ..Variant::rung(Rung::Reuse, 128)
+    },
+    Variant::rung(Rung::Reuse, 128),
+];
+
 /// The text of `kernels/variants.txt` for a table of tiles.
 pub fn variants(table: &[Class]) -> String {
     let mut text = "# Committed PTX, one variant a line: the kernel file, then its -D constants. \
@@ -40,7 +52,12 @@ pub fn variants(table: &[Class]) -> String {
     let tile = |head_dim| table[0].entry(head_dim).tile;
     let padded = PADDED.map(|head_dim| Variant::library(head_dim, tile(head_dim)));
     let mut seen = BTreeSet::new();
-    for variant in rungs.chain(tuned).chain(padded).chain(LADDER) {
+    for variant in rungs
+        .chain(tuned)
+        .chain(padded)
+        .chain(LADDER)
+        .chain(LADDER_F16)
+    {
         let line = format!("{variant}\n");
         if seen.insert(line.clone()) {
             text += &line;

@@ -35,6 +35,33 @@ pub trait Fused {
         Self: Sized;
 }
 
+/// An implementation of attention in device memory, in half precision: q, k, v and o are packed tensors of f16. The suite
+/// `stage4_f16` of `conformance` judges anything that has it.
+pub trait FusedF16 {
+    /// Why arguments were refused, or a launch failed.
+    type Error: error::Error + 'static;
+
+    /// Computes what [`Attention::forward_f16`] does, as [`Fused::forward`] in f32.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::forward_f16`].
+    fn forward_f16(
+        &self,
+        inputs: Inputs<'_, u16>,
+        outputs: Outputs<'_, u16>,
+        shape: &Shape,
+    ) -> Result<(), Self::Error>;
+
+    /// True if it can have this head dimension.
+    fn has_head_dim(&self, head_dim: usize) -> bool;
+
+    /// As [`Fused::argument_of`].
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
+}
+
 /// This stage's own implementation, on one stream.
 #[derive(Debug)]
 pub struct Stage4 {
@@ -69,6 +96,28 @@ impl Fused for Stage4 {
             Error::Attention(error) => Some(error.argument()),
             _ => None,
         }
+    }
+}
+
+impl FusedF16 for Stage4 {
+    type Error = Error;
+
+    fn forward_f16(
+        &self,
+        inputs: Inputs<'_, u16>,
+        outputs: Outputs<'_, u16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let stream = &self.stream;
+        self.attention.forward_f16(stream, inputs, outputs, shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        <Self as Fused>::has_head_dim(self, head_dim)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        <Self as Fused>::argument_of(error)
     }
 }
 

@@ -17,13 +17,35 @@ pub enum Rung {
     Flash,
     /// `2_register_tiles.cu`: a rectangle of scores and of outputs in the registers of each thread.
     RegisterTiles,
-    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute capability 8.0.
+    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute capability 8.0, as the next do.
     AsyncCopy,
+    /// `4_mma.cu`: tensor cores. Its tensors are f16, as those of the next are.
+    Mma,
+    /// `5_swizzle.cu`: tiles that `ldmatrix` reads without bank conflicts.
+    Swizzle,
+    /// `6_pipeline.cu`: tiles travel while others are multiplied; a softmax of few instructions.
+    Pipeline,
+    /// `7_reuse.cu`: 32 queries a warp, so each fragment of k and v serves twice as many products.
+    Reuse,
 }
 
 impl Rung {
     /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Flash, Self::RegisterTiles, Self::AsyncCopy];
+    pub const ALL: [Self; 7] = [
+        Self::Flash,
+        Self::RegisterTiles,
+        Self::AsyncCopy,
+        Self::Mma,
+        Self::Swizzle,
+        Self::Pipeline,
+        Self::Reuse,
+    ];
+
+    /// Those whose tensors are f32.
+    pub const F32: [Self; 3] = [Self::Flash, Self::RegisterTiles, Self::AsyncCopy];
+
+    /// Those whose tensors are f16.
+    pub const F16: [Self; 4] = [Self::Mma, Self::Swizzle, Self::Pipeline, Self::Reuse];
 
     /// The head dimensions that a rung can have: those with committed PTX. 16 is no multiple of a warp.
     pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
@@ -44,6 +66,18 @@ impl Rung {
             Self::Flash => "1_flash.cu",
             Self::RegisterTiles => "2_register_tiles.cu",
             Self::AsyncCopy => "3_async_copy.cu",
+            Self::Mma => "4_mma.cu",
+            Self::Swizzle => "5_swizzle.cu",
+            Self::Pipeline => "6_pipeline.cu",
+            Self::Reuse => "7_reuse.cu",
+        }
+    }
+
+    /// Bytes of dynamic shared memory. Most rungs have static memory alone.
+    pub(crate) const fn shared_bytes(self, head_dim: usize, tile: Tile) -> usize {
+        match self {
+            Self::Reuse => (tile.block_q + 2 * tile.block_kv) * head_dim * size_of::<u16>(),
+            _ => 0,
         }
     }
 
@@ -53,6 +87,10 @@ impl Rung {
             Self::Flash => "flash",
             Self::RegisterTiles => "register_tiles",
             Self::AsyncCopy => "async_copy",
+            Self::Mma => "mma",
+            Self::Swizzle => "swizzle",
+            Self::Pipeline => "pipeline",
+            Self::Reuse => "reuse",
         }
     }
 
@@ -63,6 +101,8 @@ impl Rung {
             Self::Flash => Tile::new(32, 32, 256),
             Self::RegisterTiles | Self::AsyncCopy if head_dim > 64 => Tile::new(32, 16, 64),
             Self::RegisterTiles | Self::AsyncCopy => Tile::new(64, 32, 128),
+            Self::Mma | Self::Swizzle | Self::Pipeline => Tile::new(64, 64, 128),
+            Self::Reuse => Tile::new(128, 64, 128),
         }
     }
 }
@@ -73,23 +113,27 @@ impl fmt::Display for Rung {
             Self::Flash => "flash",
             Self::RegisterTiles => "register-tiles",
             Self::AsyncCopy => "async-copy",
+            Self::Mma => "mma",
+            Self::Swizzle => "swizzle",
+            Self::Pipeline => "pipeline",
+            Self::Reuse => "reuse",
         })
     }
 }
 
 // ANCHOR: launch
-/// Launches a rung, and does not wait. The tensors are packed, and the views are long enough for the shape.
+/// Launches a rung, and does not wait. The tensors are packed, `T` is their type, and the views are long enough for the shape.
 ///
 /// # Errors
 ///
 /// [`Error::Argument`] if a tensor of a rung that reads vectors does not begin at a multiple of 16 bytes; the driver's.
-pub(crate) fn launch(
+pub(crate) fn launch<T>(
     rung: Rung,
     stream: &Arc<CudaStream>,
     function: &CudaFunction,
     config: LaunchConfig,
-    inputs: Inputs<'_>,
-    outputs: Outputs<'_>,
+    inputs: Inputs<'_, T>,
+    outputs: Outputs<'_, T>,
     shape: &Shape,
 ) -> Result<(), Error> {
     let Outputs { mut o, mut lse } = outputs;
@@ -110,8 +154,8 @@ pub(crate) fn launch(
     builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: these are the parameters of every rung, in order. The tensors are packed and lie inside the views; `lse` is
-    // not touched if it is null; every block writes rows of its own.
+    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its elements. The tensors are packed and
+    // lie inside the views; `lse` is not touched if it is null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

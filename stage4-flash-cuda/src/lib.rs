@@ -1,4 +1,4 @@
-//! Stage 4: attention as one fused CUDA kernel, in f32, launched with plain [`cudarc`].
+//! Stage 4: attention as one fused CUDA kernel, launched with plain [`cudarc`]: in f32, and in f16 on tensor cores.
 //!
 //! `o = softmax(scale · q kᵀ + mask) v`, and no score leaves the chip: memory grows with N, not with N². The kernels
 //! of `kernels/` are a ladder, one idea per rung:
@@ -8,6 +8,10 @@
 //! | 1 | `1_flash.cu` | FlashAttention and nothing else: tiles in shared memory, softmax computed online |
 //! | 2 | `2_register_tiles.cu` | each thread computes a rectangle of scores and of outputs in registers |
 //! | 3 | `3_async_copy.cu` | the next tile is copied while this one is computed |
+//! | 4 | `4_mma.cu` | tensor cores: f16, 2048 products in one instruction |
+//! | 5 | `5_swizzle.cu` | `ldmatrix` and tiles in which no two rows share banks |
+//! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
+//! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
 //!
 //! The library is what one calls: one kernel with every option, `kernels/library/attention.cu`. The files of this crate:
 //!
@@ -49,7 +53,7 @@ mod variant;
 
 pub use attention::{Attention, KERNELS};
 pub use error::Error;
-pub use interface::{Fused, Stage4};
+pub use interface::{Fused, FusedF16, Stage4};
 pub use ladder::Rung;
 pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};

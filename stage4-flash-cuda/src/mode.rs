@@ -17,15 +17,17 @@ pub enum Mode {
     /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows are padded with zeros. Its kernels are
     /// all committed; [`Mode::Fused`] takes them where there is no compiler.
     Padded,
-    /// A kernel of the ladder. It lacks [some options](Rung::LACKS).
+    /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has [`Attention::forward_f16`].
+    ///
+    /// [`Attention::forward_f16`]: crate::Attention::forward_f16
     Rung(Rung),
 }
 
 impl Mode {
-    /// All of them.
+    /// All that compute in f32.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         let modes = [Self::Naive, Self::Tiled, Self::Fused, Self::Padded].into_iter();
-        modes.chain(Rung::ALL.map(Self::Rung))
+        modes.chain(Rung::F32.map(Self::Rung))
     }
 }
 

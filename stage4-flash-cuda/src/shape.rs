@@ -86,7 +86,7 @@ impl Shape {
     }
 
     /// The options that the problem needs.
-    fn needs(&self, inputs: &Inputs<'_>) -> impl Iterator<Item = Feature> + use<> {
+    fn needs<T>(&self, inputs: &Inputs<'_, T>) -> impl Iterator<Item = Feature> + use<T> {
         let needs = [
             (self.scale.is_some(), Feature::Scale),
             (self.causal, Feature::Causal),
@@ -107,10 +107,10 @@ impl Shape {
     /// # Errors
     ///
     /// [`Refusal::Unsupported`] names the first. `operation` is the caller's name, for the message.
-    pub fn refuse(
+    pub fn refuse<T>(
         &self,
         operation: &'static str,
-        inputs: &Inputs<'_>,
+        inputs: &Inputs<'_, T>,
         lacks: &[Feature],
     ) -> Result<(), Error> {
         match self.needs(inputs).find(|feature| lacks.contains(feature)) {
@@ -125,11 +125,11 @@ impl Shape {
     ///
     /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, views too short for their strides, overlapping
     /// rows of `o`, a view of another device: the first of them.
-    pub fn check(
+    pub fn check<T>(
         &self,
         checks: &Checks,
-        inputs: &Inputs<'_>,
-        outputs: &Outputs<'_>,
+        inputs: &Inputs<'_, T>,
+        outputs: &Outputs<'_, T>,
     ) -> Result<(), Error> {
         let s = self.sizes;
         s.check(checks.operation())?;
@@ -171,15 +171,15 @@ impl Shape {
     }
 }
 
-/// The device memory that attention reads.
+/// The device memory that attention reads. `T` is the type of the elements of q, k and v.
 #[derive(Debug)]
-pub struct Inputs<'a> {
+pub struct Inputs<'a, T = f32> {
     /// Queries, `[B, H, nq, D]`.
-    pub q: CudaView<'a, f32>,
+    pub q: CudaView<'a, T>,
     /// Keys, `[B, H_kv, nk, D]`.
-    pub k: CudaView<'a, f32>,
+    pub k: CudaView<'a, T>,
     /// Values, `[B, H_kv, nk, D]`.
-    pub v: CudaView<'a, f32>,
+    pub v: CudaView<'a, T>,
     /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`.
     pub mask: Option<Additive<'a>>,
     /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there on are not read. The host does

@@ -5,7 +5,7 @@ use std::fmt;
 use gpu::arguments::ArgumentError;
 
 use crate::Rung;
-use crate::committed::LADDER;
+use crate::committed::{LADDER, LADDER_F16};
 use crate::library::{self, Tile, tiles};
 
 /// A fused kernel, compiled for a head dimension with a tile.
@@ -92,13 +92,13 @@ impl Variant {
     /// Bytes of dynamic shared memory, which a launch states.
     pub(crate) fn shared_bytes(&self) -> usize {
         match self.kernel {
-            Kernel::Rung(_) => 0,
+            Kernel::Rung(rung) => rung.shared_bytes(self.head_dim, self.tile),
             Kernel::Library => library::shared_bytes(self.head_dim, self.tile),
         }
     }
 
     /// Checks that the kernel can have this tile, and that a block has room for it on a device that gives it `available` bytes
-    /// of shared memory. A rung has its own tiles and those of [`LADDER`].
+    /// of shared memory. A rung has its own tiles and those of [`LADDER`] and [`LADDER_F16`].
     ///
     /// # Errors
     ///
@@ -112,22 +112,33 @@ impl Variant {
         };
         let tile = self.tile;
         if let Kernel::Rung(rung) = self.kernel {
-            if *self == Self::rung(rung, self.head_dim) || LADDER.contains(self) {
-                return Ok(());
+            let ladder = LADDER.contains(self) || LADDER_F16.contains(self);
+            if !ladder && *self != Self::rung(rung, self.head_dim) {
+                let expected = format!("a tile of the ladder for {}", self.file());
+                return Err(error(expected, tile.to_string()));
             }
-            let expected = format!("a tile of the ladder for {}", self.file());
-            return Err(error(expected, tile.to_string()));
+            return self.check_shared(operation, available);
         }
         let is_tile = (1..=1024).contains(&tile.threads) && tile.block_q > 0 && tile.block_kv > 0;
         if !is_tile || !library::suits(tile) {
             let expected = format!("one that suits {}", self.file());
             return Err(error(expected, tile.to_string()));
         }
+        self.check_shared(operation, available)
+    }
+
+    /// Checks that a block has room for its dynamic shared memory.
+    fn check_shared(&self, operation: &'static str, available: usize) -> Result<(), ArgumentError> {
         let needed = self.shared_bytes();
         if needed > available {
             let expected = format!("at most {available} bytes of shared memory");
-            let actual = format!("{needed} for {tile} at D = {}", self.head_dim);
-            return Err(error(expected, actual));
+            let actual = format!("{needed} for {} at D = {}", self.tile, self.head_dim);
+            return Err(ArgumentError {
+                operation,
+                argument: "tile",
+                expected,
+                actual,
+            });
         }
         Ok(())
     }

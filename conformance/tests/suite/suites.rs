@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use conformance::device::Device;
-use conformance::problems::multi_head;
-use conformance::{Card, Dtype, Implementation, Judge, Part, Report, problems, suites};
+use conformance::problems::{Problem as _, multi_head};
+use conformance::{Card, Dtype, Implementation, Judge, Part, Report, oracle, problems, suites};
 use ndarray::{Array3, ArrayView3, ArrayView4};
 use stage1_reference::{Attend, Error, MultiHead, MultiHeadAttention, Options, Output, Stage1};
 use stage2_naive_cuda::{Call, GemmRung, LADDER_LACKS, Ladder, Product, SoftmaxRung, Steps};
@@ -154,6 +154,30 @@ fn a_result_in_half_precision_is_judged_as_one() {
                 "{report}"
             );
         }
+    }
+}
+
+#[test]
+fn a_result_in_half_precision_may_be_twice_as_far_as_one_whose_every_step_is_rounded() {
+    for dtype in [Dtype::F16, Dtype::Bf16] {
+        let table = problems::attention::problems().into_iter();
+        let mut plain = table.filter(|problem| problem.name() == "b1_h2_n65_d64_causal");
+        let problem = plain
+            .next()
+            .expect("a problem of the table")
+            .stored_in(dtype);
+        let (q, k, v, options) = (&problem.q, &problem.k, &problem.v, &problem.options);
+        let (right, lse) = oracle::attention(q, k, v, options);
+        let naive = oracle::attention_in(dtype, q, k, v, options);
+        let off_by = |times: f64| {
+            let report = conformance::run(&WHO, [problem.clone()], |_, output| {
+                output.o = (&right + (&naive - &right) * times).mapv(|x| x as f32);
+                output.lse = lse.mapv(|x| x as f32);
+                Ok::<_, Error>(())
+            });
+            report.into_result().is_ok()
+        };
+        assert_eq!([1.0, 2.0, 8.0].map(off_by), [true, true, false], "{dtype}");
     }
 }
 

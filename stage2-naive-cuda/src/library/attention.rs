@@ -70,11 +70,11 @@ pub struct AttentionInputs<'a> {
     pub mask: Option<Additive<'a>>,
 }
 
-/// The device memory that attention writes.
+/// The device memory that attention writes. `T` is the type of o's elements.
 #[derive(Debug)]
-pub struct AttentionOutputs<'a> {
+pub struct AttentionOutputs<'a, T = f32> {
     /// The attended values, `[B, H, nq, D]`.
-    pub o: CudaViewMut<'a, f32>,
+    pub o: CudaViewMut<'a, T>,
     /// The log-sum-exp of each row of scores, packed `[B, H, nq]`; not written if `None`.
     pub lse: Option<CudaViewMut<'a, f32>>,
 }

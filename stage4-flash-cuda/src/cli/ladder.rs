@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use gpu::profile::Class;
+use gpu::profile::{Class, LaunchProfile};
 use stage4_flash_cuda::{Attention, Kernel, Mode, Variant, committed};
 
 use super::case::Case;
@@ -15,12 +15,18 @@ use super::problem::Problem;
 /// Queries and keys of the problem that is counted: whole tiles.
 const N: usize = 512;
 
+/// Those of the rungs in f16, whose steps are fewer.
+const N_F16: usize = 2048;
+
 /// Devices whose time is modelled.
 const DEVICES: [&str; 4] = ["a100", "h100", "rtx4090", "t4"];
 
 /// Compare the rungs and the library's kernel: counted work of one head, and modelled times of a large problem.
 #[derive(Args)]
 pub struct Arguments {
+    /// The rungs in f16, at D = 128.
+    #[arg(long)]
+    f16: bool,
     /// Print the modelled milliseconds alone, of the device that CUDA_SIM_DEVICE names.
     #[arg(long, hide = true)]
     times: bool,
@@ -29,38 +35,56 @@ pub struct Arguments {
 /// Prints the table as Markdown.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     gpu::simulate()?; // a GPU's counters are Nsight Compute's to read
+    let (variants, n, large) = match arguments.f16 {
+        false => (&committed::LADDER[..], N, Case::full(4, 32, 4096, 64)),
+        true => (
+            &committed::LADDER_F16[..],
+            N_F16,
+            Case::full(1, 8, 4096, 128),
+        ),
+    };
     if arguments.times {
-        for variant in committed::LADDER {
-            println!("{}", modelled(variant)?);
+        for &variant in variants {
+            println!("{}", modelled(variant, large)?);
         }
         return Ok(());
     }
-    let times = DEVICES.map(times_on);
-    println!(
-        "| kernel | queries × keys, threads | instructions per score | FFMA | shared wavefronts per FFMA | \
-         bytes loaded per score | ms, {} |",
-        DEVICES.join(" | ms, ")
-    );
-    println!("|---|---|---|---|---|---|{}", "---|".repeat(DEVICES.len()));
+    let columns = match arguments.f16 {
+        false => {
+            "instructions per score | FFMA | shared wavefronts per FFMA | bytes loaded per score"
+        }
+        true => {
+            "FLOPs of products over 4 N² D | instructions per mma | shared wavefronts per mma | wavefronts per shared load | registers | occupancy"
+        }
+    };
+    let count = 2 + columns.split(" | ").count() + DEVICES.len();
+    let times = DEVICES.map(|device| times_on(device, arguments.f16));
+    let devices = DEVICES.join(" | ms, ");
+    println!("| kernel | queries × keys, threads | {columns} | ms, {devices} |");
+    println!("|{}", "---|".repeat(count));
     let context = gpu::context(0)?;
     let stream = context.default_stream();
-    for (line, variant) in committed::LADDER.into_iter().enumerate() {
+    for (line, &variant) in variants.iter().enumerate() {
         let Variant { tile, head_dim, .. } = variant;
         let attention = attention(variant)?;
-        let launches = Problem::new(&stream, Case::full(1, 1, N, head_dim))?.profile(&attention)?;
-        let total = &launches.first().context("a launch")?.total;
-        let (scores, fma) = ((N * N) as f64, total.of(Class::Fma32) as f64);
+        let case = Case::full(1, 1, n, head_dim);
+        let mut problem = match arguments.f16 {
+            false => Problem::new(&stream, case)?,
+            true => Problem::in_f16(&stream, case)?,
+        };
+        let launches = problem.profile(&attention)?;
+        let launch = launches.first().context("a launch")?;
         print!(
-            "| [`{0}`](kernels/{0}) | {1} × {2}, {3} | {4:.2} | {5:.1}% | {6:.2} | {7:.2} |",
+            "| [`{0}`](kernels/{0}) | {1} × {2}, {3} |",
             variant.file(),
             tile.block_q,
             tile.block_kv,
-            tile.threads,
-            32.0 * total.warp_instructions as f64 / scores,
-            100.0 * fma / total.warp_instructions as f64,
-            total.shared().wavefronts as f64 / fma,
-            32.0 * total.global_loads.sectors as f64 / scores,
+            tile.threads
         );
+        match arguments.f16 {
+            false => print!(" {}", counts(launch)),
+            true => print!(" {}", tensor_core_counts(launch, head_dim)),
+        }
         for times in &times {
             let times = times
                 .as_ref()
@@ -70,6 +94,31 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!();
     }
     Ok(())
+}
+
+fn counts(launch: &LaunchProfile) -> String {
+    let total = &launch.total;
+    let (scores, fma) = ((N * N) as f64, total.of(Class::Fma32) as f64);
+    format!(
+        "{:.2} | {:.1}% | {:.2} | {:.2} |",
+        32.0 * total.warp_instructions as f64 / scores,
+        100.0 * fma / total.warp_instructions as f64,
+        total.shared().wavefronts as f64 / fma,
+        32.0 * total.global_loads.sectors as f64 / scores,
+    )
+}
+
+fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
+    let (total, mma) = (&launch.total, launch.total.flops_tensor as f64 / 4096.0);
+    format!(
+        "{:.2} | {:.2} | {:.2} | {:.2} | {} | {:.1}% |",
+        total.flops_tensor as f64 / (4 * N_F16 * N_F16 * head_dim) as f64,
+        total.warp_instructions as f64 / mma,
+        total.shared().wavefronts as f64 / mma,
+        total.shared_loads.wavefronts as f64 / total.shared_loads.requests as f64,
+        launch.resources.as_ref().map_or(0, |of| of.registers),
+        100.0 * launch.time.occupancy,
+    )
 }
 
 /// The handle that runs a variant.
@@ -82,8 +131,8 @@ fn attention(variant: Variant) -> anyhow::Result<Attention> {
     Ok(attention.with_tile(variant.tile))
 }
 
-/// Modelled milliseconds of 4 sequences of 32 heads on this device; a dash if it cannot run the kernel.
-fn modelled(variant: Variant) -> anyhow::Result<String> {
+/// Modelled milliseconds of a case on this device; a dash if it cannot run the kernel.
+fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     let attention = attention(variant)?;
     match attention.variant(variant.head_dim) {
         Err(stage4_flash_cuda::Error::Load(gpu::Error::DeviceTooOld { .. })) => {
@@ -92,16 +141,17 @@ fn modelled(variant: Variant) -> anyhow::Result<String> {
         loaded => loaded?,
     };
     let stream = gpu::context(0)?.default_stream();
-    let large = Case::full(4, 32, 4096, variant.head_dim);
     let estimate = Estimator::new(&stream).estimate(&attention, large, 1)?;
-    Ok(format!("{:.2}", 1e3 * estimate.seconds))
+    let digits = if estimate.seconds < 5e-3 { 3 } else { 2 };
+    Ok(format!("{:.digits$}", 1e3 * estimate.seconds))
 }
 
 /// The times on another simulated device, each line's. The device is chosen when a process starts, so it takes one of its own.
-fn times_on(device: &str) -> anyhow::Result<Vec<String>> {
+fn times_on(device: &str, f16: bool) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe()?;
     let output = Command::new(program)
         .args(["ladder", "--times"])
+        .args(f16.then_some("--f16"))
         .env("CUDA_SIM_DEVICE", device)
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);

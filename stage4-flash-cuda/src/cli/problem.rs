@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use bench_kit::median_seconds;
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
 use gpu::arguments::upload;
 use gpu::profile::LaunchProfile;
 use ndarray::Array4;
@@ -17,8 +17,14 @@ use super::case::Case;
 pub struct Problem {
     stream: Arc<CudaStream>,
     shape: Shape,
-    inputs: [CudaSlice<f32>; 3],
-    o: CudaSlice<f32>,
+    tensors: Tensors,
+}
+
+/// q, k and v, then o.
+enum Tensors {
+    F32([CudaSlice<f32>; 3], CudaSlice<f32>),
+    /// The bits of f16.
+    F16([CudaSlice<u16>; 3], CudaSlice<u16>),
 }
 
 /// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
@@ -53,47 +59,71 @@ fn value(seed: u64, i: usize) -> f32 {
     (bits >> 40) as f32 / (1 << 22) as f32 - 2.0
 }
 
+/// The bits of an f16 of the value's sign, between 1/8 and 1.
+fn bits(value: f32) -> u16 {
+    let word = value.to_bits();
+    0x3000 + (word as u16) % 0x0c00 + (word >> 16) as u16 / 0x8000 * 0x8000
+}
+
+/// q, k and v with seeded values, and o.
+fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
+    stream: &Arc<CudaStream>,
+    case: Case,
+    element: impl Fn(f32) -> T,
+) -> Result<([CudaSlice<T>; 3], CudaSlice<T>), DriverError> {
+    let count = |heads| case.batch * heads * case.n * case.head_dim;
+    let (q_count, k_count) = (count(case.heads), count(case.kv_heads));
+    // Few different values, so that a large problem is made fast.
+    let tensor = |count, seed| {
+        let some: Vec<T> = (0..4099).map(|i| element(value(seed, i))).collect();
+        upload(stream, some.iter().cycle().take(count))
+    };
+    let inputs = [
+        tensor(q_count, 1)?,
+        tensor(k_count, 2)?,
+        tensor(k_count, 3)?,
+    ];
+    Ok((inputs, stream.alloc_zeros(q_count)?))
+}
+
 impl Problem {
     pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
-        let sizes = case.sizes();
-        let count = |heads| case.batch * heads * case.n * case.head_dim;
-        let (q_count, k_count) = (count(case.heads), count(case.kv_heads));
-        // Few different values, so that a large problem is made fast.
-        let tensor = |count, seed| {
-            let some: Vec<f32> = (0..4099).map(|i| value(seed, i)).collect();
-            upload(stream, some.iter().cycle().take(count))
+        let (inputs, o) = tensors(stream, case, |value| value)?;
+        Ok(Self::of(stream, case, Tensors::F32(inputs, o)))
+    }
+
+    /// The same in f16, for rungs that have it.
+    pub fn in_f16(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
+        let (inputs, o) = tensors(stream, case, bits)?;
+        Ok(Self::of(stream, case, Tensors::F16(inputs, o)))
+    }
+
+    fn of(stream: &Arc<CudaStream>, case: Case, tensors: Tensors) -> Self {
+        let stream = stream.clone();
+        let shape = Shape {
+            causal: case.causal,
+            ..Shape::packed(case.sizes())
         };
-        Ok(Problem {
-            stream: stream.clone(),
-            shape: Shape {
-                causal: case.causal,
-                ..Shape::packed(sizes)
-            },
-            inputs: [
-                tensor(q_count, 1)?,
-                tensor(k_count, 2)?,
-                tensor(k_count, 3)?,
-            ],
-            o: stream.alloc_zeros(q_count)?,
-        })
+        Self {
+            stream,
+            shape,
+            tensors,
+        }
     }
 
     /// Launches, and does not wait.
     pub fn launch(&mut self, attention: &Attention) -> Result<(), stage4_flash_cuda::Error> {
-        let [q, k, v] = &self.inputs;
-        let inputs = Inputs {
-            q: q.as_view(),
-            k: k.as_view(),
-            v: v.as_view(),
-            mask: None,
-            key_lengths: None,
-            blocks: None,
-        };
-        let outputs = Outputs {
-            o: self.o.as_view_mut(),
-            lse: None,
-        };
-        attention.forward(&self.stream, inputs, outputs, &self.shape)
+        let (stream, shape) = (&self.stream, &self.shape);
+        match &mut self.tensors {
+            Tensors::F32(inputs, o) => {
+                let (inputs, outputs) = views(inputs, o);
+                attention.forward(stream, inputs, outputs, shape)
+            }
+            Tensors::F16(inputs, o) => {
+                let (inputs, outputs) = views(inputs, o);
+                attention.forward_f16(stream, inputs, outputs, shape)
+            }
+        }
     }
 
     /// The profiles of its launches, counted by the simulator.
@@ -114,6 +144,22 @@ impl Problem {
         let stream = self.stream.clone();
         median_seconds(&stream, runs, || self.launch(attention))
     }
+}
+
+fn views<'a, T>(
+    [q, k, v]: &'a [CudaSlice<T>; 3],
+    o: &'a mut CudaSlice<T>,
+) -> (Inputs<'a, T>, Outputs<'a, T>) {
+    let inputs = Inputs {
+        q: q.as_view(),
+        k: k.as_view(),
+        v: v.as_view(),
+        mask: None,
+        key_lengths: None,
+        blocks: None,
+    };
+    let o = o.as_view_mut();
+    (inputs, Outputs { o, lse: None })
 }
 
 #[cfg(test)]

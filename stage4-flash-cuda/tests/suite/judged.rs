@@ -89,6 +89,34 @@ fn refuses_arguments(#[values(Mode::Naive, Mode::Tiled)] mode: Mode) -> Result<(
     judge(mode, Part::Arguments, false).into_result()
 }
 
+/// The suite in half precision.
+fn judge_f16(rung: Rung, part: Part) -> Report {
+    let device = Device::open();
+    let attention =
+        Attention::new(device.stream.context()).unwrap_or_else(|error| panic!("{error}"));
+    let own = Stage4 {
+        stream: device.stream.clone(),
+        attention: attention.with_mode(Mode::Rung(rung)),
+    };
+    let who = Implementation {
+        name: &format!("stage 4, {rung}"),
+        device: &device.name,
+        lacks: &Rung::LACKS,
+    };
+    let parts = [part];
+    let mut judge = Judge::new(&who, &parts);
+    suites::stage4_f16::attention(&mut judge, &device, &own);
+    judge.report()
+}
+
+#[rstest]
+fn passes_the_suite_in_f16(
+    #[values(Rung::Mma, Rung::Swizzle, Rung::Pipeline, Rung::Reuse)] rung: Rung,
+    #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
+) -> Result<(), Report> {
+    judge_f16(rung, part).into_result()
+}
+
 /// The test runs itself again by its name, so each mode has a function.
 #[test]
 fn no_bit_of_rung_1_depends_on_the_schedule() {
@@ -106,6 +134,30 @@ fn no_bit_of_rung_2_depends_on_the_schedule() {
 fn no_bit_of_rung_3_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_3_depends_on_the_schedule";
     on_host_threads(name, || judge(COPIES, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_rung_4_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_4_depends_on_the_schedule";
+    on_host_threads(name, || judge_f16(Rung::Mma, Part::Schedules));
+}
+
+#[test]
+fn no_bit_of_rung_5_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_5_depends_on_the_schedule";
+    on_host_threads(name, || judge_f16(Rung::Swizzle, Part::Schedules));
+}
+
+#[test]
+fn no_bit_of_rung_6_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_6_depends_on_the_schedule";
+    on_host_threads(name, || judge_f16(Rung::Pipeline, Part::Schedules));
+}
+
+#[test]
+fn no_bit_of_rung_7_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_7_depends_on_the_schedule";
+    on_host_threads(name, || judge_f16(Rung::Reuse, Part::Schedules));
 }
 
 #[test]

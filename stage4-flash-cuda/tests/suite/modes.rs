@@ -6,6 +6,7 @@ use conformance::inputs::{normal, tensor, uniform};
 use conformance::layout::Layout;
 use conformance::problems::attention::{Problem, random};
 use conformance::suites::stage4::solve;
+use conformance::suites::stage4_f16;
 use ndarray::{Array4, s};
 use rstest::rstest;
 use stage1_reference::{Feature, Options, Sizes};
@@ -111,7 +112,7 @@ fn vectors_begin_at_multiples_of_16_bytes() {
     };
     let x = device.upload(&[0.5f32; 49]);
     let mut o = device.upload(&[0.0f32; 48]);
-    for rung in Rung::ALL {
+    for rung in Rung::F32 {
         let inputs = Inputs {
             q: x.slice(..48),
             k: x.slice(1..),
@@ -128,7 +129,7 @@ fn vectors_begin_at_multiples_of_16_bytes() {
         let result = attention.forward(&device.stream, inputs, outputs, &Shape::packed(sizes));
         match rung {
             Rung::Flash => result.unwrap(),
-            Rung::RegisterTiles | Rung::AsyncCopy => {
+            _ => {
                 let text = result.unwrap_err().to_string();
                 assert!(
                     text.contains("k") && text.contains("a multiple of 16"),
@@ -136,6 +137,73 @@ fn vectors_begin_at_multiples_of_16_bytes() {
                 );
             }
         }
+    }
+    let x = device.upload(&[0x3800u16; 49]);
+    let mut o = device.upload(&[0u16; 48]);
+    for rung in Rung::F16 {
+        let inputs = Inputs {
+            q: x.slice(..48),
+            k: x.slice(1..),
+            v: x.slice(..48),
+            mask: None,
+            key_lengths: None,
+            blocks: None,
+        };
+        let outputs = Outputs {
+            o: o.as_view_mut(),
+            lse: None,
+        };
+        let attention = attention(&device, Mode::Rung(rung));
+        let shape = Shape::packed(sizes);
+        let result = attention.forward_f16(&device.stream, inputs, outputs, &shape);
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("a multiple of 16"), "{text}");
+    }
+}
+
+/// Swizzled tiles are read by other instructions than plain ones, and hold the same.
+#[test]
+fn swizzling_changes_no_bit() {
+    let device = Device::open();
+    for head_dim in Rung::HEAD_DIMS {
+        let [q, k, v] = [(70, 1), (130, 2), (130, 3)]
+            .map(|(rows, seed)| tensor((1, 2, rows, head_dim), seed, normal));
+        let problem = Problem::new("bits".to_owned(), q, k, v, Options::default().causal());
+        let [first, second] = [Rung::Mma, Rung::Swizzle].map(|rung| {
+            let own = Stage4 {
+                stream: device.stream.clone(),
+                attention: attention(&device, Mode::Rung(rung)),
+            };
+            stage4_f16::solve(&device, &own, &problem).unwrap()
+        });
+        assert_eq!((first.o, first.lse), (second.o, second.lse));
+    }
+}
+
+/// A mode computes in one type of elements, and refuses the others.
+#[test]
+fn a_mode_has_one_type() {
+    let device = Device::open();
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 1, 5, 16), seed, normal));
+    let problem = Problem::new("type".to_owned(), q, k, v, Options::default());
+    let own = |mode| Stage4 {
+        stream: device.stream.clone(),
+        attention: attention(&device, mode),
+    };
+    let text = solve(
+        &device,
+        &own(Mode::Rung(Rung::Mma)),
+        &problem,
+        [Layout::Packed; 4],
+    );
+    let text = text.unwrap_err().to_string();
+    assert!(
+        text.contains("one in f32") && text.contains("mma"),
+        "{text}"
+    );
+    for mode in [Mode::Fused, Mode::Naive, Mode::Rung(Rung::Flash)] {
+        let text = stage4_f16::solve(&device, &own(mode), &problem).unwrap_err();
+        assert!(text.to_string().contains("one in f16"), "{text}");
     }
 }
 

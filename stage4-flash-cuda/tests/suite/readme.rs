@@ -20,7 +20,19 @@ fn tables_and_plots_are_current() {
     let readme = fs::read_to_string(&path).unwrap();
     let table = output(PROGRAM, &["ladder"]).unwrap();
     assert!(table.lines().count() > 3);
-    let readme = with_table(&readme, "| kernel | queries × keys", &table).unwrap();
+    let readme = with_table(
+        &readme,
+        "| kernel | queries × keys, threads | instructions",
+        &table,
+    )
+    .unwrap();
+    let table = output(PROGRAM, &["ladder", "--f16"]).unwrap();
+    let readme = with_table(
+        &readme,
+        "| kernel | queries × keys, threads | FLOPs",
+        &table,
+    )
+    .unwrap();
     let run = |i, arguments: &[&str]| {
         let plotted = ["--plots", plots.to_str().unwrap()];
         let plotted = plotted.iter().filter(|_| i == 0);
