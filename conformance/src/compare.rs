@@ -48,6 +48,14 @@ impl Tolerance {
         }
     }
 
+    /// With `absolute` more.
+    pub fn and(self, absolute: f64) -> Self {
+        Self {
+            absolute: self.absolute + absolute,
+            ..self
+        }
+    }
+
     /// A share of the largest expected value, or of 1 if that is smaller, for every element.
     pub fn of_largest<D: Dimension>(share: f64, expected: &Array<f64, D>) -> Self {
         let largest = expected.iter().fold(1.0, |max: f64, x| max.max(x.abs()));

@@ -1,5 +1,7 @@
 //! The judge: runs an implementation on problems, checks claims about it, and collects the outcomes.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::error::Error;
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -31,7 +33,7 @@ pub struct Implementation<'a> {
 ///
 /// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of that problem, and so
 /// does a panic.
-pub fn run<P: Problem, E: Into<AnyError>>(
+pub fn run<P: Problem<Output: 'static> + 'static, E: Into<AnyError>>(
     implementation: &Implementation<'_>,
     problems: impl IntoIterator<Item = P>,
     solve: impl FnMut(&P, &mut P::Output) -> Result<(), E>,
@@ -62,6 +64,7 @@ pub struct Judge<'a> {
     first_seed: u64,
     most_random: u64,
     chosen: Option<&'a dyn Fn(&Card<'_>) -> bool>,
+    wrong: Option<&'a RefCell<Vec<Box<dyn Any>>>>,
     cases: Vec<Case>,
     /// A launch did not end.
     endless: bool,
@@ -80,6 +83,7 @@ impl<'a> Judge<'a> {
             first_seed: 0,
             most_random: u64::MAX,
             chosen: None,
+            wrong: None,
             cases: Vec::new(),
             endless: false,
         }
@@ -95,6 +99,12 @@ impl<'a> Judge<'a> {
     /// With those problems only that are `chosen`.
     pub fn only(mut self, chosen: &'a dyn Fn(&Card<'_>) -> bool) -> Self {
         self.chosen = Some(chosen);
+        self
+    }
+
+    /// Keeps the first problem of each type `P` whose values are wrong, and the output: a `(P, P::Output)`.
+    pub fn keeping(mut self, wrong: &'a RefCell<Vec<Box<dyn Any>>>) -> Self {
+        self.wrong = Some(wrong);
         self
     }
 
@@ -126,7 +136,7 @@ impl<'a> Judge<'a> {
 
     /// Gives the implementation all `problems` that need nothing it lacks: see [`run`]. After a kernel that does not end,
     /// the others are not run, and fail: each would take as long.
-    pub fn problems<P: Problem, E: Into<AnyError>>(
+    pub fn problems<P: Problem<Output: 'static> + 'static, E: Into<AnyError>>(
         &mut self,
         part: Part,
         problems: impl IntoIterator<Item = P>,
@@ -148,7 +158,16 @@ impl<'a> Judge<'a> {
             let mut output = problem.poisoned();
             let solved = self.attempt(|| solve(&problem, &mut output));
             let judged = solved.and_then(|()| problem.judge(&output).map_err(AnyError::from));
+            let wrong = judged.as_ref().is_ok_and(|outputs| {
+                let mut outputs = outputs.iter();
+                outputs.any(|comparison| !comparison.passed())
+            });
             self.compared_with(part, card.name, judged);
+            if let (true, Some(kept)) = (wrong, self.wrong)
+                && !kept.borrow().iter().any(|kept| kept.is::<(P, P::Output)>())
+            {
+                kept.borrow_mut().push(Box::new((problem, output)));
+            }
         }
     }
 

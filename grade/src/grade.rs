@@ -1,17 +1,23 @@
 //! A grading, from the submission to the points.
 
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use conformance::AnyError;
 use conformance::device::Device;
+use exercise_kit::cuda::summary;
+use exercise_kit::message::{Launch, Run};
 
 use crate::cause::Cause;
 use crate::child::{BuildError, Child, Limits, Program, build, compiler, course, note};
 use crate::criteria::{self, correct, explain, fast, not_judged, robust};
-use crate::exams::{Exam, Place, Rig, exam};
+use crate::exams::{Exam, Input, Place, Rig, Whose, exam};
 use crate::places::Places;
 use crate::remote::Remote;
-use crate::tasks::Task;
+use crate::tasks::{TASKS, Task};
 use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 
 /// The seed of the random problems, if none is given.
@@ -22,6 +28,9 @@ const NOT_COMPILED: &str = "It does not compile";
 
 /// Why an edited kernel is not graded.
 const NO_COMPILER: &str = "an edited kernel cannot be compiled here: NVRTC is not installed";
+
+/// Why other criteria are not judged.
+const WRONG: &str = "not judged: the values are wrong";
 
 /// The beginnings of sentences that are about no problem of the suite, because there is no code yet.
 const NO_CODE: [&str; 2] = [NOT_COMPILED, "It cannot be compiled here"];
@@ -107,6 +116,38 @@ pub fn grade(
     })
 }
 
+/// The launches of the timed problem with their lines, the learner's and the solution's.
+///
+/// # Errors
+///
+/// A sentence: the program is not built, or a call fails.
+pub fn profiled(settings: &Settings, task: &'static Task) -> Result<[Vec<Launch>; 2], AnyError> {
+    gpu::simulate()?;
+    let device = Device::open();
+    let exam = exam(task).ok_or("the grader cannot judge this task yet")?;
+    let program = build(&settings.places, task, &settings.limits)?;
+    let child = Child::start(&program, &settings.limits, settings.own)?;
+    let remote = Remote::new(child, &settings.limits, Some(device.stream.clone()));
+    let rig = Rig {
+        remote: &remote,
+        device: &device,
+    };
+    let run = Run {
+        profile: true,
+        lines: true,
+        ..Run::default()
+    };
+    let input = Input::Timed(settings.seed);
+    remote.set_run(run);
+    exam.compute(&rig, Whose::Learner, input)?;
+    let calls = remote.take_calls().into_iter();
+    let yours = calls.flat_map(|call| call.launches).collect();
+    let (done, launches) = gpu::profile::profile(|| exam.compute(&rig, Whose::Reference, input))?;
+    done?;
+    let solutions = launches.iter().map(|launch| summary(launch, run));
+    Ok([yours, solutions.collect()])
+}
+
 /// The results of a task before they are summed.
 struct Results {
     criteria: Vec<Criterion>,
@@ -136,6 +177,18 @@ fn task_grade(
                 built.insert(of_stage.unwrap_or_else(|| {
                     (task.stage, build(&settings.places, task, &settings.limits))
                 }));
+            let beside_solutions;
+            let program = match program {
+                Err(BuildError::Compiler(compiler::Error::Refused { headline, .. }))
+                    if !settings.own && is_in_another(headline, task) =>
+                {
+                    beside_solutions = with_others_solved(&settings.places, task)
+                        .map_err(BuildError::Files)
+                        .and_then(|places| build(&places, task, &settings.limits));
+                    &beside_solutions
+                }
+                program => program,
+            };
             match program {
                 Ok(program) => examined(settings, device, task, exam, program, step),
                 Err(error) => unbuilt(error),
@@ -144,17 +197,32 @@ fn task_grade(
     };
     let Results {
         criteria,
-        findings,
+        mut findings,
         work,
         output,
         not_graded,
     } = results;
     let note = note().map(|note| format!("{note}\n")).unwrap_or_default();
+    let absent = absent(&settings.places, task);
+    if !absent.is_empty() && criteria[0].share < 1.0 {
+        for finding in &mut findings {
+            let of_starter = [Some(Cause::NotWritten), Some(Cause::NotBegun)];
+            finding.cause = finding
+                .cause
+                .filter(|_| !of_starter.contains(&finding.cause));
+        }
+        let sentence = format!(
+            "Not in the submission: {}. What is graded in its place is the starter.",
+            absent.join(", ")
+        );
+        findings.insert(0, of_task(sentence, ""));
+    }
     let share: f64 = criteria
         .iter()
         .map(|criterion| criterion.weight * criterion.share)
         .sum();
-    let headline = headline(task, share, &findings);
+    let begun = criteria.iter().any(|criterion| criterion.passed > 0);
+    let headline = headline(task, share, begun, &findings);
     TaskGrade {
         stage: task.stage,
         task: task.id.to_owned(),
@@ -177,17 +245,84 @@ fn nothing(sentence: String, detail: &str, output: &str) -> Results {
     let criteria = Kind::ALL.map(|kind| not_judged(kind, "not judged"));
     Results {
         criteria: criteria.into(),
-        findings: vec![Finding {
-            kind: Kind::Correct,
-            case: String::new(),
-            sentence,
-            cause: None,
-            detail: detail.to_owned(),
-        }],
+        findings: vec![of_task(sentence, detail)],
         work: None,
         output: output.to_owned(),
         not_graded: None,
     }
+}
+
+/// A finding on the whole task.
+fn of_task(sentence: String, detail: &str) -> Finding {
+    Finding {
+        kind: Kind::Correct,
+        case: String::new(),
+        sentence,
+        cause: None,
+        detail: detail.to_owned(),
+    }
+}
+
+/// The files of a task that a submission lacks, if it has the stage.
+fn absent(places: &Places, task: &Task) -> Vec<String> {
+    if !places.submission.join(task.folder()).is_dir() {
+        return Vec::new();
+    }
+    let files = task
+        .files
+        .iter()
+        .map(|file| format!("{}/{file}", task.folder()));
+    files
+        .filter(|file| !places.submission.join(file).exists())
+        .collect()
+}
+
+/// The other tasks of a task's stage.
+fn others(task: &Task) -> impl Iterator<Item = &'static Task> {
+    let (stage, id) = (task.stage, task.id);
+    (TASKS.iter()).filter(move |other| other.stage == stage && other.id != id)
+}
+
+/// True if the error of a build is in a file of another task of the stage.
+fn is_in_another(headline: &str, task: &Task) -> bool {
+    let mut files = others(task).flat_map(|other| other.files);
+    files.any(|file| headline.contains(&format!("exercises/{}/{file}:", task.folder())))
+}
+
+/// A copy of the stage in which the solution's files are in place of those of other tasks, so that a mistake in one task costs no
+/// other.
+fn with_others_solved(places: &Places, task: &Task) -> io::Result<Places> {
+    let folder = task.folder();
+    let submission = places.scratch.join("others-solved");
+    let _ = fs::remove_dir_all(&submission); // it may not be there
+    for part in ["src", "kernels", "ptx"] {
+        let of_part = places.submission.join(&folder).join(part);
+        if of_part.is_dir() {
+            copy_folder(&of_part, &submission.join(&folder).join(part))?;
+        }
+    }
+    let solutions = places.root.join("exercises/solutions").join(&folder);
+    for file in others(task).flat_map(|other| other.files) {
+        fs::copy(solutions.join(file), submission.join(&folder).join(file))?;
+    }
+    Ok(Places {
+        submission,
+        ..places.clone()
+    })
+}
+
+/// Copies the files of a folder that was built from, so that it has no links.
+fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_folder(&entry.path(), &to)?,
+            false => fs::copy(entry.path(), to).map(drop)?,
+        }
+    }
+    Ok(())
 }
 
 /// As [`nothing`], because of the grader or its machine, or because the files are not such as it takes.
@@ -240,7 +375,7 @@ fn examined(
     let mut criteria = vec![correct];
     let mut work = None;
     let why_not = match (right, settings.values_alone) {
-        (false, _) => Some("not judged: the values are wrong"),
+        (false, _) => Some(WRONG),
         (true, true) => Some("not judged"),
         (true, false) => None,
     };
@@ -250,19 +385,29 @@ fn examined(
         }
     } else {
         step(Step::Judging(task, Kind::Robust));
-        let (mut robust, wrong_values) = robust(exam, &rig, settings.seed);
+        let (mut robust, wrong) = robust(exam, &rig, settings.seed);
         step(Step::Judging(task, Kind::Clean));
         let clean = criteria::clean(exam, &rig);
         step(Step::Judging(task, Kind::Fast));
-        let (fast, timed) = fast(exam, task, &rig);
+        let (fast, timed) = fast(exam, task, &rig, settings.seed);
         work = timed;
         // Last, because it can stop the program.
-        if let (true, Some(first)) = (wrong_values, robust.1.first_mut()) {
-            explain(first, exam, &rig, settings.seed);
+        if let Some(wrong) = wrong {
+            explain(&mut robust.1, &wrong, exam, &rig, settings.seed);
         }
         for (criterion, more) in [robust, clean, fast] {
             criteria.push(criterion);
             findings.extend(more);
+        }
+        // Wrong values are never correct, wherever they show.
+        if findings.iter().any(|finding| finding.kind == Kind::Correct) {
+            findings.sort_by_key(|finding| finding.kind);
+            work = None;
+            criteria[0].share = 0.0;
+            criteria[0].note += ", and others are wrong";
+            for criterion in &mut criteria[1..] {
+                *criterion = not_judged(criterion.kind, WRONG);
+            }
         }
     }
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
@@ -276,15 +421,15 @@ fn examined(
     }
 }
 
-/// The most important sentence.
-fn headline(task: &Task, share: f64, findings: &[Finding]) -> String {
+/// The most important sentence. A task is not begun if it says `todo!` and nothing has passed.
+fn headline(task: &Task, share: f64, begun: bool, findings: &[Finding]) -> String {
     let Some(first) = findings.first() else {
         return match share {
             1.0.. => "Full marks.".to_owned(),
             _ => "Nothing was found, but points are missing.".to_owned(),
         };
     };
-    if first.cause == Some(Cause::NotBegun) {
+    if first.cause == Some(Cause::NotBegun) && !begun {
         let files: Vec<String> = task
             .files
             .iter()
@@ -344,7 +489,6 @@ fn commit(settings: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     #[test]
     fn what_is_not_the_learners_fault_is_not_graded() {

@@ -3,7 +3,8 @@
 use ndarray::{Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Feature, Options, Output};
 
-use super::{UNWRITTEN, compare, rms};
+use super::attention::{Sign, huge, late};
+use super::{UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
 use crate::{Dtype, oracle};
@@ -28,6 +29,10 @@ pub struct Problem {
     pub dtype: Dtype,
     /// Tokens of a page, if the cache is paged.
     pub page_size: Option<usize>,
+    /// False if the log-sum-exp is not asked for.
+    pub wants_lse: bool,
+    /// The scores are extreme.
+    extreme: bool,
 }
 
 /// The description of a problem.
@@ -43,6 +48,9 @@ struct Row {
     window: Option<usize>,
     dtype: Dtype,
     page_size: Option<usize>,
+    wants_lse: bool,
+    /// Scores of about −1e4, and a late key whose scores are a hundred above them.
+    late: bool,
 }
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
@@ -100,6 +108,20 @@ pub fn problems() -> Vec<Problem> {
         scale: Some(1e3),
         ..Row::new(2, 1, 16, &[70])
     });
+    // More keys than a tile has.
+    rows.push(Row {
+        late: true,
+        ..Row::new(4, 2, 64, &[1100, 700])
+    });
+    // So many blocks that few of them share the keys of a sequence.
+    rows.push(Row {
+        late: true,
+        ..Row::new(66, 2, 16, &[1100])
+    });
+    rows.push(Row {
+        wants_lse: false,
+        ..Row::new(4, 2, 64, &[130, 0, 37])
+    });
     // Nothing at all, no keys, no room for keys, one key, and full caches.
     rows.push(Row::new(4, 2, 16, &[]));
     rows.push(Row::new(0, 0, 16, &[5, 6]));
@@ -149,6 +171,8 @@ pub fn random(seed: u64) -> Problem {
         window: (draw(3) == 0).then(|| draw(max_seq + 10)),
         dtype: DTYPES[draw(3)],
         page_size: (draw(2) == 0).then(|| 16 + draw(49)),
+        wants_lse: true,
+        late: false,
     };
     let mut problem = row.problem();
     problem.name = format!("seed {seed}: {}", problem.name);
@@ -185,6 +209,8 @@ impl Row {
             window: None,
             dtype: Dtype::F32,
             page_size: None,
+            wants_lse: true,
+            late: false,
         }
     }
 
@@ -209,33 +235,50 @@ impl Row {
         if let Some(scale) = self.scale {
             name += &format!("_scale{scale:e}");
         }
+        if self.late {
+            name += "_minus1e4_late_outlier";
+        }
+        if !self.wants_lse {
+            name += "_without_lse";
+        }
         name
     }
 
     fn problem(self) -> Problem {
         let (batch, seed) = (self.lengths.len(), self.head_dim as u64);
-        let cached = |seed, mean: f32| {
-            let shape = (batch, self.kv_heads, self.max_seq, self.head_dim);
-            let mut x = tensor(shape, seed, normal).mapv_into(|x| self.dtype.round(mean + x));
+        let of_q = [batch, self.heads, self.nq, self.head_dim];
+        let of_k = [batch, self.kv_heads, self.max_seq, self.head_dim];
+        let cached = |mut x: Array4<f32>| {
             for (b, &length) in self.lengths.iter().enumerate() {
                 x.slice_mut(s![b, .., length.., ..]).fill(f32::NAN);
             }
             x
         };
+        let drawn = |seed, mean: f32| {
+            cached(tensor(of_k, seed, normal).mapv_into(|x| self.dtype.round(mean + x)))
+        };
+        let (q, k) = match self.late {
+            false => (tensor(of_q, seed + 1, normal), drawn(seed + 2, 0.0)),
+            true => {
+                let mut k = huge(of_k, seed + 2, 320.0, Sign::Minus);
+                for (mut of_sequence, &length) in k.outer_iter_mut().zip(&self.lengths) {
+                    late(&mut of_sequence, length);
+                }
+                (huge(of_q, seed + 1, 256.0, Sign::Plus), cached(k))
+            }
+        };
         Problem {
             name: self.name(),
-            q: tensor(
-                (batch, self.heads, self.nq, self.head_dim),
-                seed + 1,
-                normal,
-            ),
-            k: cached(seed + 2, 0.0),
-            v: cached(seed + 3, 1.0),
+            extreme: self.late || self.scale.is_some_and(|scale| scale.abs() > 100.0),
+            q,
+            k,
+            v: drawn(seed + 3, 1.0),
             lengths: self.lengths,
             scale: self.scale,
             window: self.window,
             dtype: self.dtype,
             page_size: self.page_size,
+            wants_lse: self.wants_lse,
         }
     }
 }
@@ -260,8 +303,7 @@ impl super::Problem for Problem {
     }
 
     fn needs_care(&self) -> bool {
-        let extreme = self.scale.is_some_and(|scale| scale.abs() > 100.0);
-        extreme || self.q.is_empty()
+        self.extreme || self.q.is_empty()
     }
 
     fn poisoned(&self) -> Output {
@@ -303,10 +345,13 @@ impl super::Problem for Problem {
             relative: 4.0 * f64::from(f32::EPSILON),
             ..tolerance.floor(2.0)
         };
-        Ok(vec![
-            compare("o", &output.o, o, tolerance.floor(rms(&self.v)))?,
-            compare("lse", &output.lse, lse, log_sum)?,
-        ])
+        let of_o = tolerance.floor(rms(&self.v));
+        let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
+        let mut compared = vec![compare("o", &output.o, o, of_o)?];
+        if self.wants_lse {
+            compared.push(compare("lse", &output.lse, lse, log_sum)?);
+        }
+        Ok(compared)
     }
 }
 

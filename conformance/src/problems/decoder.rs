@@ -80,8 +80,8 @@ pub fn random(seed: u64) -> Problem {
     Problem::new(format!("random_{seed:x}"), source, seed, sizes)
 }
 
-/// The decoder whose time is modelled: 2 layers of 512 columns, 8 heads.
-pub fn counted([batch, prompt, steps]: [usize; 3]) -> Problem {
+/// The decoder whose time is modelled: 2 layers of 512 columns, 8 heads. The seed draws the tokens.
+pub fn counted([batch, prompt, steps]: [usize; 3], seed: u64) -> Problem {
     let dummy = Dummy {
         layers: 2,
         hidden: 512,
@@ -95,7 +95,7 @@ pub fn counted([batch, prompt, steps]: [usize; 3]) -> Problem {
         seed: 1,
     };
     let name = format!("counted_b{batch}_n{prompt}_steps{steps}");
-    Problem::new(name, source, 1, [batch, prompt, steps])
+    Problem::new(name, source, seed, [batch, prompt, steps])
 }
 
 impl Problem {

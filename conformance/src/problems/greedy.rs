@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
-use stage6_pipeline::{Host, ModelFiles, Source};
+use stage6_pipeline::{Bytes, Host, ModelFiles, Room, Source};
 
 use super::{Extent, decoder};
 use crate::decoder::logits;
@@ -28,6 +28,14 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// The room of its batch: the last token is not passed through the decoder.
+    pub fn room(&self) -> Room {
+        Room {
+            sequences: 1,
+            tokens: self.prompt.len() + self.most.saturating_sub(1),
+        }
+    }
+
     /// The size.
     pub fn extent(&self) -> Extent {
         Extent {
@@ -50,7 +58,7 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them.
+/// Stories of the storyteller, as transformers continues them, and [`tied`].
 ///
 /// # Panics
 ///
@@ -76,39 +84,101 @@ pub fn problems() -> Vec<Problem> {
             continuation,
         }
     };
-    texts.greedy.into_iter().enumerate().map(problem).collect()
+    let stories = texts.greedy.into_iter().enumerate().map(problem);
+    stories.chain([tied()]).collect()
 }
 
 /// The continuation by a decoder of random sizes and parameters. Ends before a choice that rounding could turn.
 pub fn random(seed: u64) -> Problem {
-    const MOST: usize = 12;
-    /// Between the two largest logits.
-    const CLOSE: f64 = 1e-3;
     let decoder::Problem { source, tokens, .. } = decoder::random(seed);
+    let prompt = tokens[0].clone();
+    let mut problem = continued(format!("greedy_{seed:x}"), source, prompt);
+    let last = problem.continuation.last().copied();
+    problem.end = Vec::from_iter(last.filter(|_| hash(seed, 77).is_multiple_of(2)));
+    let mut tokens = problem.continuation.iter();
+    let first_end = tokens.position(|token| problem.end.contains(token));
+    problem.continuation.truncate(first_end.unwrap_or(MOST));
+    problem
+}
+
+/// The continuation by a decoder that tells no two tokens 2 i and 2 i + 1 apart, so that every choice is a tie.
+///
+/// # Panics
+///
+/// If the checkpoint is not in its folder beside this package.
+pub fn tied() -> Problem {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stage6-pipeline/fixtures");
+    let files = ModelFiles::read(&folder.join("tiny-gpt2"));
+    let mut files = files.unwrap_or_else(|error| panic!("{error}"));
+    for file in &mut files.weights {
+        let bytes = file.contents().unwrap_or_else(|error| panic!("{error}"));
+        file.bytes = Bytes::Memory(with_equal_rows(bytes, "wte.weight").into());
+    }
+    continued("tied".to_owned(), Source::Files(files), vec![4, 9, 2])
+}
+
+/// The most tokens of a continuation.
+const MOST: usize = 12;
+
+/// What follows a prompt, without an end: of several tokens with the same logit the first.
+fn continued(name: String, source: Source, prompt: Vec<u32>) -> Problem {
+    /// Between the largest logit and another one.
+    const CLOSE: f64 = 1e-3;
     let loaded = source.load(&Host);
     let (architecture, weights) = loaded.unwrap_or_else(|error| panic!("{error}"));
-    let mut history = tokens[0].clone();
-    let prompt = history.len();
-    while history.len() < prompt + MOST {
+    let mut history = prompt.clone();
+    while history.len() < prompt.len() + MOST {
         let rows = logits(&architecture, &weights, &history);
         let last = rows.last().expect("a row for each token");
-        let mut order: Vec<usize> = (0..last.len()).collect();
-        order.sort_by(|&a, &b| last[b].total_cmp(&last[a]));
-        if last[order[0]] - last[order[1]] < CLOSE {
+        let largest = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if last.iter().any(|&x| x < largest && largest - x < CLOSE) {
             break;
         }
-        history.push(order[0] as u32);
+        let next = last.iter().position(|&x| x == largest);
+        history.push(next.expect("the largest is one of them") as u32);
     }
-    let continuation = history.split_off(prompt);
-    let ends = hash(seed, 77).is_multiple_of(2);
-    let end = Vec::from_iter(continuation.last().copied().filter(|_| ends));
-    let first_end = continuation.iter().position(|token| end.contains(token));
+    let continuation = history.split_off(prompt.len());
     Problem {
-        name: format!("greedy_{seed:x}"),
+        name,
         source,
-        prompt: history,
+        prompt,
+        end: Vec::new(),
         most: continuation.len(),
-        continuation: continuation[..first_end.unwrap_or(continuation.len())].to_vec(),
-        end,
+        continuation,
+    }
+}
+
+/// The bytes of a safetensors file, with every odd row of a tensor equal to the one before it.
+fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str) -> Vec<u8> {
+    let fits = "a file of safetensors";
+    let (length, rest) = bytes.split_first_chunk().expect(fits);
+    let data = 8 + u64::from_le_bytes(*length) as usize;
+    let header: serde_json::Value = serde_json::from_slice(&rest[..data - 8]).expect(fits);
+    let tensors = header.as_object().expect(fits);
+    for (_, entry) in tensors.iter().filter(|(name, _)| name.ends_with(tensor)) {
+        let number = |x: &serde_json::Value| x.as_u64().expect(fits) as usize;
+        let [begin, end] = [0, 1].map(|i| data + number(&entry["data_offsets"][i]));
+        let row = (end - begin) / number(&entry["shape"][0]);
+        for pair in bytes[begin..end].chunks_exact_mut(2 * row) {
+            let (even, odd) = pair.split_at_mut(row);
+            odd.copy_from_slice(even);
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_a_tie_and_the_first_token_is_right() {
+        let problem = tied();
+        assert!(problem.continuation.len() > 3, "{problem:?}");
+        assert!(problem.continuation.iter().all(|token| token % 2 == 0));
+        let (architecture, weights) = problem.source.load(&Host).unwrap();
+        let rows = logits(&architecture, &weights, &problem.prompt);
+        let next = problem.continuation[0] as usize;
+        assert_eq!(rows[2][next], rows[2][next + 1]);
     }
 }

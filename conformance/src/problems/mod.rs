@@ -22,7 +22,7 @@ pub const UNWRITTEN: f32 = f32::from_bits(0x7fc0_dead);
 pub struct Extent {
     /// Batches times heads.
     pub matrices: usize,
-    /// The longer of queries and keys; the tokens of a text.
+    /// The side of a square of as many scores as there are of queries and keys; the tokens of a text.
     pub length: usize,
 }
 
@@ -100,6 +100,27 @@ pub(crate) fn compare<D: ndarray::Dimension>(
         expected.view(),
         tolerance,
     ))
+}
+
+/// The relative error of the weights of a softmax whose scores are rounded at their own size, from the log-sum-exps.
+///
+/// Two usual forms round so, and lose nothing else: scores in base 2, `s log2(e)` for `exp2`, and parts that are merged by their
+/// f32 log-sum-exp. Either number is off by half a unit in its last place, at most `epsilon / 2` of the largest score, and the
+/// weight is its exponential; this allows both at once. The largest score is the log-sum-exp, but for the logarithm of the
+/// number of keys. So it is nothing beside a sum's rounding for scores of a few units, and counts at ±1e4.
+fn rounded_scores<'a>(lse: impl IntoIterator<Item = &'a f64>) -> f64 {
+    let finite = lse.into_iter().filter(|lse| lse.is_finite());
+    f64::from(f32::EPSILON) * finite.fold(0.0, |largest: f64, lse| largest.max(lse.abs()))
+}
+
+/// Half the distance between the least and the largest finite value, 0 among them: weights that add up to 1 and are off by a relative error
+/// change their mean of the values by at most that share of it.
+fn half_range<D: ndarray::Dimension>(array: &ndarray::Array<f32, D>) -> f64 {
+    let finite = array.iter().copied().filter(|x| x.is_finite());
+    let (least, largest) = finite.fold((0.0f32, 0.0f32), |(least, largest), x| {
+        (least.min(x), largest.max(x))
+    });
+    (f64::from(largest) - f64::from(least)) / 2.0
 }
 
 /// The root mean square of the finite values of an array, 0 if there are none.

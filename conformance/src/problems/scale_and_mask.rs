@@ -100,7 +100,7 @@ impl super::Problem for Problem {
         let (batch, heads, nq, nk) = self.scores.dim();
         Extent {
             matrices: batch * heads,
-            length: nq.max(nk),
+            length: (nq * nk).isqrt(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, Array3};
 
-use super::{UNWRITTEN, compare};
+use super::{UNWRITTEN, compare, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor, uniform};
 use crate::oracle;
@@ -42,6 +42,8 @@ enum Values {
     Plus1e4,
     /// Normal, around −1e4: without subtracting the maximum every exponential is 0.
     Minus1e4,
+    /// The same, and the last element but one is a hundred larger.
+    Late,
     /// Normal, a third of them −inf.
     Holes,
     /// Normal, and every third vector all −inf.
@@ -70,6 +72,8 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
         problems.push(Problem::new([2, 129, 7], axis, values));
     }
     problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
+    // More elements than a tile has.
+    problems.push(Problem::new([1, 5000, 2], axis, Values::Late));
     // Nothing to normalise over, no vectors, no batches.
     problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
     problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
@@ -99,6 +103,7 @@ impl Problem {
             Values::Huge => ("_huge", |seed, i| 1e4 * uniform(seed, i)),
             Values::Plus1e4 => ("_plus1e4", |seed, i| 1e4 + normal(seed, i)),
             Values::Minus1e4 => ("_minus1e4", |seed, i| -1e4 + normal(seed, i)),
+            Values::Late => ("_minus1e4_late_outlier", |seed, i| -1e4 + normal(seed, i)),
             Values::Holes => ("_holes", |seed, i| {
                 if uniform(seed + 1, i) < -0.33 {
                     f32::NEG_INFINITY
@@ -111,14 +116,14 @@ impl Problem {
         };
         let (b, rows, columns) = shape;
         let mut x = tensor(shape, 11, value);
-        if matches!(values, Values::EmptyVectors) {
-            for mut vector in x
-                .lanes_mut(ndarray::Axis(axis_index))
-                .into_iter()
-                .step_by(3)
-            {
-                vector.fill(f32::NEG_INFINITY);
+        let vectors = x.lanes_mut(ndarray::Axis(axis_index)).into_iter();
+        match values {
+            Values::EmptyVectors => {
+                let empty = vectors.step_by(3);
+                empty.for_each(|mut vector| vector.fill(f32::NEG_INFINITY));
             }
+            Values::Late => vectors.for_each(|mut vector| vector[length - 2] += 128.0),
+            _ => {}
         }
         Self {
             name: format!("b{b}_r{rows}_c{columns}{label}{suffix}"),
@@ -126,7 +131,11 @@ impl Problem {
             axis,
             extreme: matches!(
                 values,
-                Values::Huge | Values::Plus1e4 | Values::Minus1e4 | Values::EmptyVectors
+                Values::Huge
+                    | Values::Plus1e4
+                    | Values::Minus1e4
+                    | Values::Late
+                    | Values::EmptyVectors
             ),
         }
     }
@@ -178,11 +187,12 @@ impl super::Problem for Problem {
     fn compare(&self, output: &Output, (y, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
+        let scores = rounded_scores(lse);
         // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a
         // floor of a few epsilon.
         let probability = Tolerance {
+            relative: tolerance.relative + scores,
             absolute: 2.0 * f64::from(f32::EPSILON),
-            ..tolerance
         };
         Ok(vec![
             compare("y", &output.y, y, probability)?,

@@ -35,7 +35,13 @@ pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
         let strided = !judge.lacks().contains(&Feature::Strides);
         match part {
             Part::Table => {
-                let table = problems().into_iter().filter(possible);
+                let without_lse = problems().into_iter().filter(|problem| {
+                    problem.sizes().nq == 17 && problem.options == Options::default()
+                });
+                let table = problems()
+                    .into_iter()
+                    .chain(without_lse.map(Problem::without_lse))
+                    .filter(possible);
                 judge.problems(part, table, with([Layout::Packed; 4]));
             }
             Part::Strided if strided => {
@@ -147,7 +153,7 @@ pub fn solve(
     };
     let outputs = Outputs {
         o: o.view_mut(),
-        lse: Some(device_lse.as_view_mut()),
+        lse: problem.wants_lse.then(|| device_lse.as_view_mut()),
     };
     own.forward(inputs, outputs, &shape)?;
     device.read_into(&device_lse, &mut lse)?;

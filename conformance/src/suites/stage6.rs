@@ -71,11 +71,7 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
             if !judge.is_chosen(&card) {
                 continue;
             }
-            let room = Room {
-                sequences: 1,
-                tokens: problem.prompt.len() + problem.most,
-            };
-            let actual = continuation(own, &problem, room);
+            let actual = continuation(own, &problem, problem.room());
             let claim = Claim {
                 expected: format!("the tokens {:?}", problem.continuation),
                 holds: actual
@@ -104,12 +100,9 @@ fn bad_prompts<G: Generate>(judge: &mut Judge<'_>, own: &G) {
             prompt: prompt.to_vec(),
             ..problem.clone()
         };
-        let room = Room {
-            sequences: 1,
-            tokens: problem.prompt.len() + problem.most,
-        };
         judge.refusal(name, "tokens", G::argument_of, || {
-            (continuation(own, &spoilt, room).map(|_| ()), true)
+            let text = continuation(own, &spoilt, problem.room());
+            (text.map(|_| ()), true)
         });
     }
 }

@@ -140,7 +140,7 @@ impl FaultKind {
             }
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
             FaultKind::UninitialisedRegister => {
-                "a variable is set in one branch and used after another"
+                "a variable is used that has no value on the way here; give it one where it is declared"
             }
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use cuda_sim::{FaultKind as Kind, MissingThreads};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
-use gpu::profile::LaunchProfile;
+use gpu::profile::{LaunchProfile, LineProfile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Broken, Plain, Tensor};
-use crate::message::{Fault, FaultKind, Launch, Outcome, Run, Space};
+use crate::message::{Detail, Fault, FaultKind, Launch, Line, Outcome, Run, Space};
 use crate::serving::{self, Answer, guarded};
 
 /// The simulated device.
@@ -50,6 +50,34 @@ pub struct Reading<E> {
     pub argument: fn(&E) -> Option<&str>,
     /// Gives the error of compiling or loading a kernel, if it is one.
     pub loading: fn(&E) -> Option<&gpu::Error>,
+}
+
+/// A call that was made on the device.
+#[derive(Debug)]
+pub struct Called {
+    /// The kind of end.
+    pub outcome: Outcome,
+    launches: Vec<Launch>,
+    to_host: u64,
+}
+
+impl Called {
+    fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            launches: Vec::new(),
+            to_host: 0,
+        }
+    }
+
+    /// The answer with these outputs.
+    pub fn answer(self, outputs: Vec<Tensor>) -> Answer {
+        Answer {
+            launches: self.launches,
+            to_host: self.to_host,
+            ..Answer::on_host(self.outcome, outputs)
+        }
+    }
 }
 
 /// A tensor in memory that need not be packed, and its strides.
@@ -153,7 +181,7 @@ impl Device {
     /// [`Broken::Tensor`] if the driver refuses.
     pub fn answer<T: Plain + DeviceRepr>(
         &self,
-        (outcome, launches): (Outcome, Vec<Launch>),
+        called: Called,
         outputs: &[Option<&Buffer<T>>],
     ) -> Result<Answer, Broken> {
         let outputs = outputs.iter().flatten().map(|buffer| {
@@ -166,12 +194,7 @@ impl Device {
             )?;
             Ok(Tensor::vector(&values))
         });
-        Ok(Answer {
-            outcome,
-            outputs: outputs.collect::<Result<_, Broken>>()?,
-            launches,
-            device_bytes: 0,
-        })
+        Ok(called.answer(outputs.collect::<Result<_, Broken>>()?))
     }
 
     /// Makes a call as `run` says, and waits for its launches.
@@ -180,7 +203,7 @@ impl Device {
         run: Run,
         reading: &Reading<E>,
         work: impl FnOnce() -> Result<(), E>,
-    ) -> (Outcome, Vec<Launch>) {
+    ) -> Called {
         let mut work = Some(work);
         self.called(run, &mut || match work.take() {
             Some(work) => work().map_err(|error| refused(&error, reading)),
@@ -190,11 +213,7 @@ impl Device {
         })
     }
 
-    fn called(
-        &self,
-        run: Run,
-        work: &mut dyn FnMut() -> Result<(), Outcome>,
-    ) -> (Outcome, Vec<Launch>) {
+    fn called(&self, run: Run, work: &mut dyn FnMut() -> Result<(), Outcome>) -> Called {
         gpu::set_checks(run.checks);
         cuda_sim::take_fault(); // of an earlier call
         let work = || {
@@ -207,23 +226,17 @@ impl Device {
             Some(seed) => gpu::with_seed(seed, work),
             None => work(),
         };
-        let ((result, waited), launches) = if run.profile {
-            match gpu::profile::profile(seeded) {
-                Ok((done, launches)) => (
-                    done,
-                    launches
-                        .iter()
-                        .map(|launch| summary(launch, 1 + run.more))
-                        .collect(),
-                ),
+        let (done, recording) = match run.profile {
+            true => match gpu::profile::record(seeded) {
+                Ok((done, recording)) => (done, Some(recording)),
                 Err(error) => {
                     let text = error.to_string();
-                    return (Outcome::Failed { text }, Vec::new());
+                    return Called::of(Outcome::Failed { text });
                 }
-            }
-        } else {
-            (seeded(), Vec::new())
+            },
+            false => (seeded(), None),
         };
+        let (result, waited) = done;
         let outcome = match (cuda_sim::take_fault(), result) {
             (Some(fault), _) => Outcome::Fault(reported(&fault)),
             (None, Err(panicked)) => panicked,
@@ -235,7 +248,13 @@ impl Device {
                 },
             },
         };
-        (outcome, launches)
+        let mut called = Called::of(outcome);
+        if let Some(recording) = recording {
+            let launches = recording.launches.iter();
+            called.launches = launches.map(|launch| summary(launch, run)).collect();
+            called.to_host = recording.memory.to_host.bytes;
+        }
+        called
     }
 
     /// Device memory in use, in bytes.
@@ -247,11 +266,17 @@ impl Device {
     }
 }
 
+/// Nothing is ever allocated below this address.
+const NO_POINTER: u64 = 64 << 10;
+
 /// A fault as the grader gets it.
 fn reported(fault: &cuda_sim::Fault) -> Fault {
     let (kind, space) = match &fault.kind {
         Kind::Race(race) => (FaultKind::Race, Some(race.access.space)),
         Kind::UnfinishedCopy(copy) => (FaultKind::CopyInFlight, Some(copy.access.space)),
+        Kind::OutOfBounds(access) if access.space == "global" && access.address < NO_POINTER => {
+            (FaultKind::Null, Some(access.space))
+        }
         Kind::OutOfBounds(access) => (FaultKind::OutOfBounds, Some(access.space)),
         Kind::UseAfterFree(access) => (FaultKind::Other, Some(access.space)),
         Kind::Misaligned(access) => (FaultKind::Misaligned, Some(access.space)),
@@ -313,20 +338,56 @@ fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     }
 }
 
-fn summary(launch: &LaunchProfile, problems: u64) -> Launch {
+/// A profile as the grader gets it.
+pub fn summary(launch: &LaunchProfile, run: Run) -> Launch {
     let mut files: Vec<String> = Vec::new();
     for line in &launch.lines {
-        if !line.file.is_empty() && !files.contains(&line.file) {
-            files.push(line.file.clone());
+        let file = shown(&line.file);
+        if !file.is_empty() && !files.contains(&file) {
+            files.push(file);
         }
     }
     Launch {
         kernel: launch.kernel.clone(),
         files,
-        seconds: launch.repeated(problems).seconds,
+        seconds: launch.repeated(1 + run.more).seconds,
         flops: launch.total.flops(),
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
+        bound: launch.time.bound.name().to_owned(),
+        detail: run.lines.then(|| Detail {
+            grid: launch.grid,
+            block: launch.block,
+            figures: figures(launch),
+            lines: launch.lines.iter().map(line).collect(),
+        }),
+    }
+}
+
+fn figures(launch: &LaunchProfile) -> Vec<(String, f64)> {
+    let total = &launch.total;
+    let dram = launch.compulsory_read_bytes + launch.compulsory_write_bytes;
+    let figures = [
+        ("time, µs", 1e6 * launch.time.seconds),
+        ("warp instructions", total.warp_instructions as f64),
+        ("f32 operations", total.flops_f32 as f64),
+        ("global sectors", total.global().sectors as f64),
+        ("DRAM bytes, at least", dram as f64),
+        ("shared wavefronts", total.shared().wavefronts as f64),
+        ("barriers, once per warp", total.barriers as f64),
+        ("divergent branches", total.divergent_branches as f64),
+    ];
+    Vec::from(figures.map(|(name, value)| (name.to_owned(), value)))
+}
+
+fn line(line: &LineProfile) -> Line {
+    let (global, shared) = (line.counters.global(), line.counters.shared());
+    Line {
+        file: shown(&line.file),
+        line: line.line,
+        instructions: line.counters.warp_instructions,
+        global: [global.requests, global.sectors],
+        shared: [shared.ideal, shared.wavefronts],
     }
 }
 

@@ -134,6 +134,11 @@ impl Tensor {
         }
     }
 
+    /// The number of bytes of its elements.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// The number of axes.
     pub fn axes(&self) -> usize {
         self.shape.len()

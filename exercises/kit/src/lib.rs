@@ -8,6 +8,7 @@
 //! - [`message`]: request and reply, whatever the stage. Both sides use it.
 //! - `stage1`, `stage2` …, each a feature: the calls of a stage's interface, which both sides use, and `serve`.
 //! - [`serving`]: the loop; output that a learner's code prints goes to standard error, never into an answer.
+//! - [`memory`]: counts host memory.
 //! - `cuda`: what the stages on a device share: seeds, checks, faults, profiles, memory in use.
 //!
 //! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the interface, with its
@@ -18,6 +19,7 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod frame;
+pub mod memory;
 pub mod message;
 pub mod serving;
 #[cfg(feature = "stage1")]

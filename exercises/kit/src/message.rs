@@ -18,6 +18,9 @@ const MAX_LAUNCHES: usize = 1 << 14;
 /// The most source files of a kernel.
 const MAX_FILES: usize = 64;
 
+/// The most lines of a launch.
+const MAX_LINES: usize = 1 << 14;
+
 /// The most seconds of a launch: sums of as many stay finite.
 const MAX_SECONDS: f64 = 1e9;
 
@@ -43,6 +46,8 @@ pub struct Run {
     pub checks: bool,
     /// True if the launches are profiled.
     pub profile: bool,
+    /// True if a profile has a figure for each line.
+    pub lines: bool,
     /// Further problems of the same shape in the modelled time of a launch, all in this launch.
     pub more: u64,
 }
@@ -56,6 +61,8 @@ pub struct Reply {
     pub outputs: Vec<Tensor>,
     /// The launches, in order, if [`Run::profile`] asks for them.
     pub launches: Vec<Launch>,
+    /// Bytes that were copied from the device to the host, if [`Run::profile`] asks for them.
+    pub to_host: u64,
     /// Memory in use after the call, without inputs and outputs.
     pub in_use: InUse,
 }
@@ -126,6 +133,8 @@ pub enum FaultKind {
     CopyInFlight,
     /// An access outside every allocation.
     OutOfBounds,
+    /// The same, at an address that is null or a small number.
+    Null,
     /// An address that is not a multiple of the access size.
     Misaligned,
     /// A read of memory that nobody wrote.
@@ -156,7 +165,7 @@ pub enum Space {
 pub struct Launch {
     /// The kernel.
     pub kernel: String,
-    /// The source files of its instructions, `<package>/kernels/<file>`, in order.
+    /// The source files of its instructions, `<package>/kernels/<file>`, of an exercise `exercises/stage2/kernels/<file>`, in order.
     pub files: Vec<String>,
     /// Modelled time.
     pub seconds: f64,
@@ -166,6 +175,38 @@ pub struct Launch {
     pub read_bytes: u64,
     /// Bytes of sectors that are written, each counted once.
     pub write_bytes: u64,
+    /// The resource that takes longest.
+    pub bound: String,
+    /// More of it, if [`Run::lines`] asks for it.
+    pub detail: Option<Detail>,
+}
+
+/// The figures of a launch.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Detail {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Names and values, of which less is better.
+    pub figures: Vec<(String, f64)>,
+    /// The lines that execute instructions, in the order of the file, under the names of headers.
+    pub lines: Vec<Line>,
+}
+
+/// What the instructions of a source line do.
+#[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
+pub struct Line {
+    /// The file, as a fault names it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// Warp instructions.
+    pub instructions: u64,
+    /// Requests of global memory, and their sectors.
+    pub global: [u64; 2],
+    /// Wavefronts of shared memory without bank conflicts, and with them.
+    pub shared: [u64; 2],
 }
 
 /// Memory in use.
@@ -175,6 +216,8 @@ pub struct InUse {
     pub device: u64,
     /// Host memory in bytes.
     pub host: u64,
+    /// The most host memory that the learner's code took during the call, in bytes; 0 where it is not counted.
+    pub peak: u64,
 }
 
 impl Reply {
@@ -191,6 +234,13 @@ impl Reply {
         at_most("launches", self.launches.len(), MAX_LAUNCHES)?;
         for launch in &self.launches {
             at_most("source files of a kernel", launch.files.len(), MAX_FILES)?;
+            let detail = launch.detail.as_ref();
+            at_most(
+                "figures",
+                detail.map_or(0, |it| it.figures.len()),
+                MAX_FILES,
+            )?;
+            at_most("lines", detail.map_or(0, |it| it.lines.len()), MAX_LINES)?;
             if !(0.0..=MAX_SECONDS).contains(&launch.seconds) {
                 return Err(Broken::Seconds(launch.seconds));
             }
@@ -201,7 +251,16 @@ impl Reply {
     /// The names of its launches' kernels and files, which are a learner's.
     pub fn names_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let launches = self.launches.iter_mut();
-        launches.flat_map(|launch| launch.files.iter_mut().chain([&mut launch.kernel]))
+        launches.flat_map(|launch| {
+            let (figures, lines) = match &mut launch.detail {
+                Some(detail) => (&mut detail.figures[..], &mut detail.lines[..]),
+                None => Default::default(),
+            };
+            let names = figures.iter_mut().map(|(name, _)| name);
+            let files = lines.iter_mut().map(|line| &mut line.file);
+            let own = [&mut launch.kernel, &mut launch.bound];
+            launch.files.iter_mut().chain(names).chain(files).chain(own)
+        })
     }
 }
 
@@ -265,6 +324,7 @@ mod tests {
             outcome: Outcome::Done,
             outputs,
             launches,
+            to_host: 0,
             in_use: InUse::default(),
         };
         reply.checked()
@@ -278,6 +338,8 @@ mod tests {
             flops: u64::MAX,
             read_bytes: u64::MAX,
             write_bytes: u64::MAX,
+            bound: "DRAM".to_owned(),
+            detail: None,
         }
     }
 
@@ -303,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_reply_is_six_bytes() {
+    fn the_shortest_reply_is_eight_bytes() {
         // The tests of the grader forge it.
         let ticket: Ticket = 0;
         let bytes = postcard::to_stdvec(&(ticket, reply(vec![], vec![]).unwrap())).unwrap();
-        assert_eq!(bytes, [0; 6]);
+        assert_eq!(bytes, [0; 8]);
     }
 
     #[test]
@@ -325,6 +387,7 @@ mod tests {
     fn all_names_are_given() {
         let mut reply = reply(vec![], vec![launch(2, 0.0), launch(0, 0.0)]).unwrap();
         let names: Vec<_> = reply.names_mut().map(|name| name.clone()).collect();
-        assert_eq!(names, ["file", "file", "kernel", "kernel"]);
+        let expected = ["file", "file", "kernel", "DRAM", "kernel", "DRAM"];
+        assert_eq!(names, expected);
     }
 }

@@ -22,8 +22,12 @@ pub struct Answer {
     pub outputs: Vec<Tensor>,
     /// The launches.
     pub launches: Vec<Launch>,
+    /// Bytes that were copied from the device to the host.
+    pub to_host: u64,
     /// Device memory in use after the call, in bytes.
     pub device_bytes: u64,
+    /// The most host memory that the learner's code took, in bytes; 0 if it is not counted.
+    pub peak: u64,
 }
 
 impl Answer {
@@ -33,7 +37,9 @@ impl Answer {
             outcome,
             outputs,
             launches: Vec::new(),
+            to_host: 0,
             device_bytes: 0,
+            peak: 0,
         }
     }
 }
@@ -101,9 +107,11 @@ impl Requests {
             outcome: answer.outcome,
             outputs: answer.outputs,
             launches: answer.launches,
+            to_host: answer.to_host,
             in_use: InUse {
                 device: answer.device_bytes,
                 host: host_bytes(),
+                peak: answer.peak,
             },
         };
         if let Err(error) = frame::write(&mut self.replies, &(self.ticket, reply)) {

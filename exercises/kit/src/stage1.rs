@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use stage1_reference::{Attend, Error, Linear, MultiHead, MultiHeadAttention, Options};
 
 use crate::frame::{Broken, Tensor};
+use crate::memory;
 use crate::message::Outcome;
 use crate::serving::{self, Answer, guarded};
 
@@ -89,13 +90,15 @@ pub(crate) fn attend(
     Attention { q, k, v, options }: &Attention,
 ) -> Result<Answer, Broken> {
     let (q, k, v) = (q.array()?, k.array()?, v.array()?);
-    let result = guarded(|| own.attend(q.view(), k.view(), v.view(), options));
-    Ok(answered(result, argument_of, |output| {
+    let (peak, result) =
+        memory::peak(|| guarded(|| own.attend(q.view(), k.view(), v.view(), options)));
+    let answer = answered(result, argument_of, |output| {
         vec![
             Tensor::from_array(&output.o),
             Tensor::from_array(&output.lse),
         ]
-    }))
+    });
+    Ok(Answer { peak, ..answer })
 }
 
 fn answered<T>(

@@ -177,15 +177,13 @@ fn load<G: Generate<Error = Error>>(
         Err(broken) => return (None, Err(broken)),
     };
     let mut model = None;
-    let (outcome, launches) = device.call(request.run, reading, || {
+    let called = device.call(request.run, reading, || {
         model = Some(own.load(&source)?);
         Ok(())
     });
     let answer = Answer {
-        outcome,
-        outputs: Vec::new(),
-        launches,
         device_bytes: device.in_use(),
+        ..called.answer(Vec::new())
     };
     (model, Ok(answer))
 }
@@ -200,7 +198,7 @@ fn call<'m, G: Generate<Error = Error>>(
     Request { call, run }: Request<Call>,
 ) -> Answer {
     let mut outputs = Vec::new();
-    let (outcome, launches) = device.call(run, reading, || {
+    let called = device.call(run, reading, || {
         match (call, batch) {
             (Call::Batch(room), batch) => {
                 *batch = None;
@@ -222,9 +220,7 @@ fn call<'m, G: Generate<Error = Error>>(
         Ok(())
     });
     Answer {
-        outcome,
-        outputs,
-        launches,
         device_bytes: device.in_use(),
+        ..called.answer(outputs)
     }
 }

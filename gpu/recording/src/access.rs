@@ -28,8 +28,12 @@ pub struct Picture {
     pub description: String,
 }
 
+/// The most instructions of a picture: 32 lanes of each are drawn.
+const MOST: usize = 32;
+
 /// Draws each memory instruction of a recording once: the way it was made the time `visit`, counted
-/// from 0. `None` if there is no instruction that was made so often.
+/// from 0. `None` if there is no instruction that was made so often. Of more than [`MOST`] instructions, as an unrolled loop has
+/// them, the first are drawn, and a line says so.
 pub fn accesses(recording: &Recording, visit: usize) -> Option<Picture> {
     let mut visits: BTreeMap<(u32, Space), usize> = BTreeMap::new();
     let mut drawn: Vec<(&Step, &Access)> = Vec::new();
@@ -49,6 +53,13 @@ pub fn accesses(recording: &Recording, visit: usize) -> Option<Picture> {
     }
     let (mut canvas, mut top) = (Canvas::new(), 0.0);
     let mut descriptions = Vec::new();
+    if drawn.len() > MOST {
+        let said = format!("The first {MOST} of {} instructions", drawn.len());
+        canvas.note(At::Start, 2.0, 16.0, &said);
+        descriptions.push(format!("{said}."));
+        top += 26.0;
+        drawn.truncate(MOST);
+    }
     for (step, access) in drawn {
         let said = summary(recording, access);
         let source: String = step.source.chars().take(SOURCE).collect();

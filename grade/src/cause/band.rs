@@ -1,27 +1,19 @@
-//! Causal mask and window let other diagonals through than the right ones, or hide keys in the wrong way.
+//! Causal mask and window let other keys through than the right ones, or hide keys in the wrong way.
 
 use super::formula::Formula;
 use super::{Cause, Hypothesis};
+
+/// Queries and keys of a tile.
+const TILES: [i64; 6] = [4, 8, 16, 32, 64, 128];
+
+/// More keys than there are.
+const ALL: i64 = i64::MAX / 2;
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     let with = |cause, detail, change: fn(&mut Formula)| {
         Hypothesis::changed(cause, detail, Formula::right(), change)
     };
-    vec![
-        with(
-            Cause::CausalOffByOne,
-            "one key too few: a query does not see its own",
-            |it| it.diagonal = |own| own - 1,
-        ),
-        with(
-            Cause::CausalOffByOne,
-            "one key too many: a query sees the next one",
-            |it| it.diagonal = |own| own + 1,
-        ),
-        with(Cause::CausalTopLeft, "", |it| it.top_left = true),
-        with(Cause::CausalIgnored, "", |it| {
-            it.diagonal = |_| i64::MAX / 2
-        }),
+    let mut mistakes = vec![
         with(Cause::HiddenScoreNotInfinite, "hidden scores are 0", |it| {
             it.hidden = |_| 0.0
         }),
@@ -48,5 +40,38 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
                 }
             }
         }),
-    ]
+    ];
+    let few = "one key too few: a query does not see its own";
+    let many = "one key too many: a query sees the next one";
+    let early = "its end is that of the first query of a tile";
+    let mut sees = |cause, detail: &str, last: Box<dyn Fn(i64, i64) -> i64>| {
+        let right = Formula::right();
+        mistakes.push(Hypothesis::new(cause, detail, Formula { last, ..right }));
+    };
+    sees(Cause::CausalOffByOne, few, Box::new(|i, own| i + own - 1));
+    sees(Cause::CausalOffByOne, many, Box::new(|i, own| i + own + 1));
+    sees(Cause::CausalTopLeft, "", Box::new(|i, _| i));
+    sees(Cause::CausalIgnored, "", Box::new(|_, _| ALL));
+    let wraps = |i, own| if i + own < 0 { ALL } else { i + own };
+    sees(Cause::CausalWraps, "", Box::new(wraps));
+    // The loop over the keys of a tile of queries ends at whole tiles of keys, whatever the mask lets through.
+    for queries in TILES {
+        for keys in TILES {
+            let first = move |i: i64| i / queries * queries;
+            let tiles = move |end: i64| (end + keys - 1).div_euclid(keys) * keys;
+            let end = move |i: i64, own: i64| tiles(first(i) + queries + own) - 1;
+            let top_left = move |i, own| end(i, own).min(i);
+            sees(Cause::CausalTopLeft, "", Box::new(top_left));
+            let next = move |i, own| end(i, own).min(i + own + 1);
+            sees(Cause::CausalOffByOne, many, Box::new(next));
+            let ignored = move |i, own| end(i, own);
+            sees(Cause::CausalIgnored, "", Box::new(ignored));
+            for more in [0, 1] {
+                let too_early =
+                    move |i: i64, own: i64| (tiles(first(i) + own + more) - 1).min(i + own);
+                sees(Cause::CausalEndsEarly, early, Box::new(too_early));
+            }
+        }
+    }
+    mistakes
 }

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The exponentials are taken without subtracting the row's maximum.
     NoMaxSubtraction,
+    /// The maximum is never below 0.
+    MaximumFromZero,
+    /// The maximum is that of the first tile.
+    MaximumOnce,
     /// The scores are not multiplied by the scale.
     MissingScale,
     /// The scores are multiplied by another scale.
@@ -18,6 +22,10 @@ pub enum Cause {
     CausalTopLeft,
     /// The causal mask hides nothing.
     CausalIgnored,
+    /// The number of keys that a query sees is below 0, and wraps around.
+    CausalWraps,
+    /// The loop over keys ends before the last one that a query sees.
+    CausalEndsEarly,
     /// A hidden key takes part in the sum.
     HiddenScoreNotInfinite,
     /// The window is one key too wide or too narrow.
@@ -28,6 +36,8 @@ pub enum Cause {
     TailNotMasked,
     /// Keys or terms of the last tile, which is not full, do not take part.
     TailDropped,
+    /// A part without a key becomes NaN.
+    EmptyPart,
     /// Only one tile is in the sum.
     OneTileOnly,
     /// The sum over a row has the values of some threads only.
@@ -78,18 +88,24 @@ pub enum Cause {
     WrongLogSum,
     /// A row that sees no key becomes NaN.
     NanFromMaskedRow,
+    /// The sum of a row that sees no key is 0, and its output is divided by it.
+    ZeroByZero,
     /// A row that sees no key becomes the mean of values that it does not see.
     MaskedRowNotZero,
     /// Elements of the output are never written.
     NotWritten,
     /// Shared memory is read before another thread has written it, or overwritten while it is read.
     UnsynchronisedTile,
+    /// Shared memory is read that no thread has written.
+    UnwrittenTile,
     /// The target of an asynchronous copy is used, or its source changed, before its thread has waited for it.
     CopyInFlight,
     /// Threads use the same bytes of device memory, in no order.
     RaceInDeviceMemory,
     /// An access is outside every buffer.
     OutOfBounds,
+    /// An access is at an address that is null.
+    NullPointer,
     /// An address is not a multiple of the size of the access.
     Misaligned,
     /// Memory is read that nobody wrote.
@@ -109,6 +125,12 @@ impl Cause {
             Self::NoMaxSubtraction => {
                 "The values are those of a softmax without the maximum subtracted: look at the argument of exp."
             }
+            Self::MaximumFromZero => {
+                "The values are those of a maximum that is never below 0: it starts at −inf. FLT_MIN is the least positive float."
+            }
+            Self::MaximumOnce => {
+                "The values are those of the maximum of the first tile: look where a later tile changes it."
+            }
             Self::MissingScale => {
                 "The values are those of unscaled scores: look where q · k is multiplied by the scale."
             }
@@ -122,7 +144,13 @@ impl Cause {
                 "The causal mask is aligned to the first key: query i sees the keys j ≤ i + nk − nq, not j ≤ i."
             }
             Self::CausalIgnored => {
-                "The causal mask hides nothing: look whether the kernel gets the option, and where it compares j with i."
+                "The causal mask hides nothing: query i sees the keys j ≤ i + nk − nq alone; look where j is compared with that."
+            }
+            Self::CausalWraps => {
+                "A query before the first key sees all keys: i + nk − nq is below 0 there, and wraps around in an unsigned type."
+            }
+            Self::CausalEndsEarly => {
+                "The loop over keys ends too early: its end is that of the last query of the tile, rounded up to whole tiles of keys."
             }
             Self::HiddenScoreNotInfinite => {
                 "Hidden keys are in the sum: set their scores to −inf before the softmax, for exp(0) is 1."
@@ -138,6 +166,9 @@ impl Cause {
             }
             Self::TailDropped => {
                 "The end of the last tile is left out: look at the number of tiles, which is rounded up."
+            }
+            Self::EmptyPart => {
+                "A part without a key became NaN, and the row with it: its share of the row is 0."
             }
             Self::OneTileOnly => {
                 "Only one tile is in the sum: look where the sum is set to 0, and at the loop over tiles."
@@ -212,29 +243,38 @@ impl Cause {
             Self::NanFromMaskedRow => {
                 "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."
             }
+            Self::ZeroByZero => {
+                "The output of a row that sees no key became NaN, and its lse is right: its sum is 0, and 0 / 0 is NaN."
+            }
             Self::MaskedRowNotZero => {
                 "A row that sees no key became a mean of values: a large negative number instead of −inf cancels out."
             }
             Self::NotWritten => {
-                "Elements of the output are never written: look at the grid and at the bounds of the last block."
+                "Elements of the output are never written: look whether the kernel writes any, at the grid, and at the last block."
             }
             Self::UnsynchronisedTile => {
                 "Shared memory is read before it is written, or written while it is still read: look for a barrier between the two."
+            }
+            Self::UnwrittenTile => {
+                "Shared memory is read that no thread has written: the end of a ragged tile is not filled, or its writer comes later and a barrier is missing."
             }
             Self::CopyInFlight => {
                 "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
             }
             Self::RaceInDeviceMemory => {
-                "Two threads use the same element of device memory, and nothing orders them: give each its own elements."
+                "Two threads use the same element of device memory, and nothing orders them: give each its own, or order them, between blocks by a fence and an atomic."
             }
             Self::OutOfBounds => {
-                "An index is not compared with the size: look at the last block and at sizes that the tile does not divide."
+                "An access is outside its buffer: the report names the line, the thread and the buffer."
+            }
+            Self::NullPointer => {
+                "A null pointer is used: lse is null where nobody asks for it. Look at the order of the launch's arguments, too."
             }
             Self::Misaligned => {
                 "An address is not a multiple of the size of the access: vector loads need aligned rows."
             }
             Self::UninitialisedRead => {
-                "Memory is read that nobody wrote: look at the buffers between launches."
+                "Memory is read that nobody wrote: the report names the line and the buffer or variable."
             }
             Self::DivergentBarrier => {
                 "Not all threads come to a barrier: look for __syncthreads() behind an early return or inside a branch."

@@ -17,6 +17,8 @@ struct Formula {
     position: fn(before: usize, i: usize) -> usize,
     /// True if queries and keys are rotated.
     rotates: bool,
+    /// True if they are before the keys go to the cache.
+    caches_rotated: bool,
     /// True if a token sees none behind it.
     causal: bool,
     /// True if the new token of a step sees itself.
@@ -35,6 +37,7 @@ impl Formula {
     const RIGHT: Self = Self {
         position: |before, i| before + i,
         rotates: true,
+        caches_rotated: true,
         causal: true,
         sees_itself: true,
         kv_head: |h, _, group| h / group,
@@ -117,6 +120,7 @@ impl Formula {
             ..
         } = *architecture;
         let mut new = linear(x, &block.qkv);
+        let not_rotated = new.clone();
         if let Positions::Rope(rope) = &architecture.positions
             && self.rotates
         {
@@ -126,16 +130,22 @@ impl Formula {
             }
         }
         let before = cache.len();
-        cache.extend(new.iter().cloned());
+        let rows = match self.caches_rotated {
+            true => &new,
+            false => &not_rotated,
+        };
+        cache.extend(rows.iter().cloned());
+        // Tokens of a prompt attend to each other, not to the cache.
+        let rows = if before == 0 { &new } else { &*cache };
         let attend = |(i, row): (usize, &Row)| -> Row {
             let keys = match (self.causal, before) {
-                (false, _) => cache.len(),
+                (false, _) => rows.len(),
                 (true, 1..) if !self.sees_itself => before + i,
                 (true, _) => before + i + 1,
             };
             let head = |h: usize| -> Row {
                 let h_kv = (self.kv_head)(h, kv_heads, heads / kv_heads);
-                let part = |j: usize, head: usize| &cache[j][head * d..][..d];
+                let part = |j: usize, head: usize| &rows[j][head * d..][..d];
                 let q = &row[h * d..][..d];
                 let scores = (0..keys).map(|j| dot(q, part(j, heads + h_kv)) / (d as f64).sqrt());
                 let scores: Row = scores.collect();
@@ -201,6 +211,11 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
     };
     vec![
         with(Cause::NotRotated, "", |it| it.rotates = false),
+        with(
+            Cause::NotRotated,
+            "keys go to the cache before they are rotated",
+            |it| it.caches_rotated = false,
+        ),
         with(
             Cause::WrongPosition,
             "every pass begins at position 0",

@@ -9,10 +9,12 @@ pub fn fault_cause(fault: &Fault) -> Option<Cause> {
     let shared = fault.space == Some(Space::Shared);
     Some(match fault.kind {
         FaultKind::CopyInFlight => Cause::CopyInFlight,
-        FaultKind::Race | FaultKind::Unwritten if shared => Cause::UnsynchronisedTile,
+        FaultKind::Race if shared => Cause::UnsynchronisedTile,
+        FaultKind::Unwritten if shared => Cause::UnwrittenTile,
         FaultKind::Race => Cause::RaceInDeviceMemory,
         FaultKind::Unwritten => Cause::UninitialisedRead,
         FaultKind::OutOfBounds => Cause::OutOfBounds,
+        FaultKind::Null => Cause::NullPointer,
         FaultKind::Misaligned => Cause::Misaligned,
         FaultKind::UnwrittenAfterReturn | FaultKind::Barrier => Cause::DivergentBarrier,
         FaultKind::EndlessLoop => Cause::EndlessLoop,
@@ -31,7 +33,7 @@ mod tests {
             (Race, Space::Shared, Some(Cause::UnsynchronisedTile)),
             (Race, Space::Other, Some(Cause::RaceInDeviceMemory)),
             (CopyInFlight, Space::Shared, Some(Cause::CopyInFlight)),
-            (Unwritten, Space::Shared, Some(Cause::UnsynchronisedTile)),
+            (Unwritten, Space::Shared, Some(Cause::UnwrittenTile)),
             (Unwritten, Space::Other, Some(Cause::UninitialisedRead)),
             (
                 UnwrittenAfterReturn,
@@ -39,6 +41,7 @@ mod tests {
                 Some(Cause::DivergentBarrier),
             ),
             (OutOfBounds, Space::Other, Some(Cause::OutOfBounds)),
+            (Null, Space::Other, Some(Cause::NullPointer)),
             (LongLaunch, Space::Other, None),
             (Other, Space::Other, None),
         ] {

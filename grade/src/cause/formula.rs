@@ -1,5 +1,7 @@
 //! Attention by the textbook, in f64, with parts that a mistake exchanges for its own.
 
+use std::rc::Rc;
+
 use ndarray::{Array2, Array3, Array4, ArrayView2, s};
 use stage1_reference::{Options, Sizes};
 
@@ -9,15 +11,20 @@ const FITS: &str = "the shapes of a problem fit each other";
 pub(super) type Answer = (Array4<f64>, Array3<f64>);
 
 /// The function from the scores of a row to its weights.
-pub(super) type Weigh = Box<dyn Fn(&Row<'_>) -> Weighed>;
+pub(super) type Weigh = Rc<dyn Fn(&Row<'_>) -> Weighed>;
+
+/// The function from the right factor of the scores to the one that is used.
+pub(super) type Scale = Box<dyn Fn(&Sizes, f64) -> f64>;
 
 /// One row of scores.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Row<'a> {
     /// Scaled scores, −inf where a key is hidden.
     pub scores: &'a [f64],
     /// The row sees no key from here on, whether there is one or not.
     pub end: usize,
+    /// Its query `i`, and `nk − nq`.
+    pub query: (i64, i64),
 }
 
 /// A row after softmax: its output is `Σ weight · v / divisor`.
@@ -31,11 +38,9 @@ pub(super) struct Weighed {
 /// The parts of attention.
 pub(super) struct Formula {
     /// The factor of the scores, from the right one.
-    pub scale: fn(&Sizes, f64) -> f64,
-    /// The last diagonal `j − i` that the causal mask lets through, from the right one.
-    pub diagonal: fn(i64) -> i64,
-    /// The right diagonal is 0, whatever nq and nk.
-    pub top_left: bool,
+    pub scale: Scale,
+    /// The last key that query `i` sees by the causal mask, of `i` and `nk − nq`.
+    pub last: Box<dyn Fn(i64, i64) -> i64>,
     /// Changes the options that are no causal mask.
     pub options: fn(&mut Options),
     /// The score of a key that the causal mask hides, from its own.
@@ -56,16 +61,15 @@ impl Formula {
     /// All parts right.
     pub(super) fn right() -> Self {
         Self {
-            scale: |_, scale| scale,
-            diagonal: |diagonal| diagonal,
-            top_left: false,
+            scale: Box::new(|_, scale| scale),
+            last: Box::new(|i, diagonal| i + diagonal),
             options: |_| {},
             hidden: |_| f64::NEG_INFINITY,
             mask_weights: false,
             kv: |sizes, b, h| (b, h / sizes.group()),
             k: |k| k.to_owned(),
             v: |v| v.to_owned(),
-            weigh: Box::new(|row| row.weighed()),
+            weigh: Rc::new(|row| row.weighed()),
         }
     }
 
@@ -77,8 +81,6 @@ impl Formula {
             .map_or(1.0 / (sizes.head_dim as f64).sqrt(), f64::from);
         let scale = (self.scale)(&sizes, right_scale);
         let right = sizes.nk as i64 - sizes.nq as i64;
-        let own = if self.top_left { 0 } else { right };
-        let last = options.causal.then(|| (self.diagonal)(own));
         let mut others = options.clone();
         others.causal = false;
         (self.options)(&mut others);
@@ -96,8 +98,11 @@ impl Formula {
                 let v = (self.v)(v.slice(s![b_kv, h_kv, ..n, ..]));
                 let scores = q.slice(s![b, h, .., ..]).dot(&k.t()) * scale;
                 for (i, scores) in scores.rows().into_iter().enumerate() {
-                    let until = |last: i64| usize::try_from(i as i64 + last + 1).unwrap_or(0);
-                    let end = last.map_or(usize::MAX, until);
+                    let until = |last: i64| usize::try_from(last.saturating_add(1)).unwrap_or(0);
+                    let end = match options.causal {
+                        true => until((self.last)(i as i64, right)),
+                        false => usize::MAX,
+                    };
                     let mut scores: Vec<f64> = scores.to_vec();
                     for (j, score) in scores.iter_mut().enumerate() {
                         *score += f64::from(mask.bias(b, h, i, j));
@@ -107,7 +112,8 @@ impl Formula {
                     }
                     let mut weighed = (self.weigh)(&Row {
                         scores: &scores,
-                        end: end.min(until(window_end)),
+                        end: end.min(until(window_end.saturating_add(i as i64))),
+                        query: (i as i64, right),
                     });
                     if self.mask_weights {
                         weighed

@@ -145,6 +145,11 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             "the last id is never chosen",
             |it| it.chosen = |logits| best(logits, |id| id + 1 < logits.len(), |a, b| a > b),
         ),
+        with(
+            Cause::NotTheLikeliest,
+            "of several with the same logit the last is chosen",
+            |it| it.chosen = |logits| best(logits, |_| true, |a, b| a >= b),
+        ),
         with(Cause::WrongText, "the prompt is part of it", |it| {
             it.text = |prompt, tokens| [prompt, tokens].concat()
         }),

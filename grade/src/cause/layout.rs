@@ -19,6 +19,13 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
         with(Cause::WrongHead, "head h of q reads head h % H_kv", |it| {
             it.kv = |sizes, b, h| (b, h % sizes.kv_heads)
         }),
+        with(Cause::WrongHead, "head h of q reads head h", |it| {
+            it.kv = |sizes, b, h| {
+                let head = b * sizes.kv_heads + h; // of all sequences
+                let (b, h) = (head / sizes.kv_heads, head % sizes.kv_heads);
+                (b % sizes.batch, h)
+            }
+        }),
         with(Cause::WrongHead, "all heads read head 0 of k and v", |it| {
             it.kv = |_, b, _| (b, 0)
         }),

@@ -1,5 +1,7 @@
 //! The output is right, and the log-sum-exp is something else.
 
+use std::rc::Rc;
+
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
@@ -31,7 +33,7 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
                 ..weighed
             }
         };
-        Hypothesis::new(Cause::WrongLogSum, detail, Box::new(weigh) as Weigh)
+        Hypothesis::new(Cause::WrongLogSum, detail, Rc::new(weigh) as Weigh)
     };
     forms.map(form).into()
 }

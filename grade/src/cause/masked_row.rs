@@ -1,5 +1,7 @@
 //! A row that sees no key is something else than 0.
 
+use std::rc::Rc;
+
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
@@ -9,13 +11,13 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
             true => masked(row.scores.len()),
             false => row.weighed(),
         };
-        Hypothesis::new(cause, detail, Box::new(weigh) as Weigh)
+        Hypothesis::new(cause, detail, Rc::new(weigh) as Weigh)
     };
-    vec![
+    let mut mistakes = vec![
         known(Cause::NanFromMaskedRow, "o and lse", |n| {
             all(n, f64::NAN, f64::NAN, f64::NAN)
         }),
-        known(Cause::NanFromMaskedRow, "o", |n| {
+        known(Cause::ZeroByZero, "", |n| {
             all(n, 0.0, 0.0, f64::NEG_INFINITY)
         }),
         known(Cause::NanFromMaskedRow, "lse", |n| {
@@ -44,7 +46,24 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
             "a finite number instead of −inf: −1e9",
             |n| all(n, 1.0, n as f64, f64::from(-1e9f32)),
         ),
-    ]
+    ];
+    // Without a key for any query of the tile, there is no loop over keys, and so no NaN.
+    for queries in [4, 8, 16, 32, 64, 128] {
+        let weigh = move |row: &Row<'_>| {
+            let (i, diagonal) = row.query;
+            let loops = i / queries * queries + queries + diagonal > 0;
+            match row.is_masked() && loops {
+                true => all(row.scores.len(), f64::NAN, f64::NAN, f64::NAN),
+                false => row.weighed(),
+            }
+        };
+        mistakes.push(Hypothesis::new(
+            Cause::NanFromMaskedRow,
+            format!("o and lse, in tiles of {queries} queries of which one sees a key"),
+            Rc::new(weigh) as Weigh,
+        ));
+    }
+    mistakes
 }
 
 /// The lowest f32, which some use for −inf.

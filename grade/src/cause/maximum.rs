@@ -1,27 +1,45 @@
-//! No maximum is subtracted: exponentials overflow or vanish.
+//! No maximum is subtracted, or another one than the row's: exponentials overflow or vanish.
+
+use std::rc::Rc;
 
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
-/// In f32, because it is right where nothing overflows.
-pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
-    let known = |detail, empty_sum| {
-        let weigh = move |row: &Row<'_>| without_maximum(row, empty_sum);
-        Hypothesis::new(Cause::NoMaxSubtraction, detail, Box::new(weigh) as Weigh)
-    };
-    vec![
-        known("a sum of 0 gives NaN", 0.0),
-        known("a sum of 0 gives 0", 1.0),
-    ]
+/// For tiles of these many keys. In f32, because it is right where nothing overflows.
+pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
+    let mut mistakes = Vec::new();
+    for (what, empty_sum) in [("NaN", 0.0), ("0", 1.0)] {
+        let mut known = |cause, detail: String, maximum: Box<dyn Fn(&Row<'_>) -> f64>| {
+            let weigh = move |row: &Row<'_>| below(row, maximum(row), empty_sum);
+            mistakes.push(Hypothesis::new(cause, detail, Rc::new(weigh) as Weigh));
+        };
+        let sum = format!("a sum of 0 gives {what}");
+        let none = Cause::NoMaxSubtraction;
+        known(none, sum.clone(), Box::new(|_| 0.0));
+        let from_0 = |row: &Row<'_>| row.max().max(0.0);
+        known(Cause::MaximumFromZero, sum.clone(), Box::new(from_0));
+        for &tile in tiles {
+            let first = move |row: &Row<'_>| {
+                let scores = row.scores.iter().take(tile).copied();
+                scores.fold(f64::NEG_INFINITY, f64::max)
+            };
+            let detail = format!("tiles of {tile}; {sum}");
+            known(Cause::MaximumOnce, detail, Box::new(first));
+        }
+    }
+    mistakes
 }
 
-/// `empty_sum` is what the weights are divided by where all of them vanish.
-fn without_maximum(row: &Row<'_>, empty_sum: f64) -> Weighed {
-    if row.is_masked() {
+/// The exponentials below a number. `empty_sum` is what they are divided by where all of them vanish.
+fn below(row: &Row<'_>, maximum: f64, empty_sum: f64) -> Weighed {
+    if row.is_masked() || maximum == f64::NEG_INFINITY {
         return row.weighed();
     }
     let in_f32 = |x: f64| f64::from(x as f32);
-    let weights: Vec<f64> = row.scores.iter().map(|score| in_f32(score.exp())).collect();
+    let weights = row.scores.iter();
+    let weights: Vec<f64> = weights
+        .map(|score| in_f32((score - maximum).exp()))
+        .collect();
     let sum = in_f32(weights.iter().sum());
     if sum == 0.0 {
         let weight = if empty_sum == 0.0 { f64::NAN } else { 0.0 };
@@ -34,6 +52,6 @@ fn without_maximum(row: &Row<'_>, empty_sum: f64) -> Weighed {
     Weighed {
         weights: weights.into_iter().map(|weight| weight / sum).collect(),
         divisor: 1.0,
-        lse: sum.ln(),
+        lse: maximum + sum.ln(),
     }
 }

@@ -11,6 +11,7 @@
 //! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
 //! | `cache` | in the place to which a token is written |
 //! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
+//! | `mask` | in scale-and-mask |
 //! | `written` | elements that keep the value from before the call |
 //! | `fault` | the kind of fault, and the memory |
 //! | [`probes`] | the problems on which the hypotheses differ most |
@@ -27,6 +28,7 @@ mod generation;
 mod layer;
 mod layout;
 mod log_sum;
+mod mask;
 mod masked_row;
 mod maximum;
 pub mod probes;
@@ -38,6 +40,7 @@ mod scale;
 mod tail;
 mod written;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 
 use conformance::problems::Problem;
@@ -88,13 +91,27 @@ pub trait Explained: Problem<Output: Clone, Answer: Clone> {
     fn forgive_nan(output: &mut Self::Output, answer: &mut Self::Answer);
 }
 
-/// The mistake that explains all these outputs. `None` if all are right, if no known mistake gives them, or if mistakes that
-/// have nothing to do with each other do.
-pub fn explain<P: Explained>(solved: &[(P, P::Output)]) -> Option<Explanation> {
-    let explanations = explanations(solved);
+/// Problems whose values are wrong, the first of each type `P`, with the outputs: a `(P, P::Output)` each.
+pub type Wrong = [Box<dyn Any>];
+
+/// The mistake that explains the wrong problem of this type and the outputs for all probes, and the name of the problem. `None`
+/// if there is no such problem, if no known mistake gives its values, or if mistakes that have nothing to do with each other
+/// do. Where no problem was kept, the probes alone tell.
+pub fn explain<P: Explained<Output: 'static> + 'static>(
+    wrong: &Wrong,
+    probes: Vec<(P, P::Output)>,
+) -> Option<(Explanation, String)> {
+    let kept = wrong
+        .iter()
+        .find_map(|kept| kept.downcast_ref::<(P, P::Output)>());
+    if kept.is_none() && !wrong.is_empty() {
+        return None;
+    }
+    let explanations = explanations(probes.iter().chain(kept));
     let first = explanations.first()?;
     let same = explanations.iter().all(|other| other.cause == first.cause);
-    same.then(|| first.clone())
+    let name = kept.map_or("", |(problem, _)| problem.name());
+    same.then(|| (first.clone(), name.to_owned()))
 }
 
 /// The outputs of an implementation for problems, without those that it refuses.
@@ -111,8 +128,11 @@ pub fn solved<P: Explained, E>(
 }
 
 /// All mistakes that explain all these outputs, in the order of [`Cause`].
-pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explanation> {
-    let errors = solved
+pub fn explanations<'a, P: Explained<Output: 'a> + 'a>(
+    solved: impl IntoIterator<Item = &'a (P, P::Output)>,
+) -> BTreeSet<Explanation> {
+    let mut ordered = Vec::from_iter(solved);
+    let errors = ordered
         .iter()
         .map(|(problem, output)| share(problem, output, &problem.answer()));
     let wrong: Vec<f64> = errors.filter(|&error| error > 1.0).collect();
@@ -121,13 +141,17 @@ pub fn explanations<P: Explained>(solved: &[(P, P::Output)]) -> BTreeSet<Explana
         return BTreeSet::new();
     }
     // The shortest problem first: all hypotheses are computed for it, and few for the others.
-    let mut ordered = Vec::from_iter(solved);
     ordered.sort_by_key(|(problem, _)| problem.extent().length);
     let mut left: Option<BTreeSet<Explanation>> = None;
     for (problem, output) in ordered {
         left = Some(matching(problem, output, left.as_ref()));
     }
-    left.unwrap_or_default()
+    let mut left = left.unwrap_or_default();
+    // What is infinite passes for NaN, so that a log-sum-exp of −inf fits both.
+    if left.iter().any(|it| it.cause == Cause::ZeroByZero) {
+        left.retain(|it| it.cause != Cause::NanFromMaskedRow);
+    }
+    left
 }
 
 /// The mistakes that give this output, of those that are `left`.
@@ -145,6 +169,7 @@ fn matching<P: Explained>(
     {
         let explanation = Explanation { cause, detail };
         if left.is_none_or(|left| left.contains(&explanation))
+            && !matching.contains(&explanation)
             && share(problem, output, &gives()) <= SLACK
         {
             matching.insert(explanation);

@@ -30,6 +30,7 @@ pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
     let big = [
         "b1_h2_nq65_nk129_d64_plus1e4",
         "b1_h2_nq65_nk129_d64_minus1e4",
+        "b1_h2_nq9_nk1100_d64_minus1e4_late_outlier",
     ];
     probes.extend(named(attention::problems(), &big));
     probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
@@ -60,6 +61,7 @@ pub fn softmax() -> Vec<softmax::Problem> {
         "b2_r7_c129_plus1e4",
         "b2_r7_c129_minus1e4",
         "b2_r7_c129_empty_vectors",
+        "b1_r2_c5000_minus1e4_late_outlier",
     ];
     named(softmax::problems(Axis::Last), &names)
 }
@@ -95,6 +97,7 @@ pub fn decode() -> Vec<decode::Problem> {
         "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
         "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
         "b1_h1_kv1_nq1_n1000of1000_d128_f32",
+        "b2_h4_kv2_nq1_n1100+700of1103_d64_f32_minus1e4_late_outlier",
         "b2_h4_kv1_nq1_n250+9of253_d64_f32_window7",
     ];
     named(decode::problems(), &names)
@@ -134,9 +137,8 @@ pub fn decoder() -> Vec<decoder::Problem> {
 
 /// Prompts to continue, some of them up to a token that ends the text.
 pub fn generation() -> Vec<Generation> {
-    (1..7)
-        .map(|seed| Generation(greedy::random(seed)))
-        .collect()
+    let random = (1..7).map(greedy::random);
+    random.chain([greedy::tied()]).map(Generation).collect()
 }
 
 /// Those of a table with these names, all of which it has.
@@ -152,12 +154,12 @@ mod tests {
 
     #[test]
     fn every_name_is_in_its_table() {
-        assert_eq!(attention(&[]).len(), 8);
-        assert_eq!(softmax().len(), 6);
+        assert_eq!(attention(&[]).len(), 9);
+        assert_eq!(softmax().len(), 7);
         assert_eq!(gemm(Product::Nn).len(), 3);
         assert_eq!(gemm(Product::Nt).len(), 3);
         assert_eq!(multi_head().len(), 5);
-        assert_eq!(decode().len(), 7);
+        assert_eq!(decode().len(), 8);
         assert_eq!(decoder().len(), 3);
     }
 }

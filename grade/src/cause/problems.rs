@@ -22,7 +22,7 @@ const WIDE_TILES: [usize; 9] = [1, 4, 16, 32, 64, 128, 256, 512, 1024];
 /// All mistakes in the weights of a row.
 fn weights(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
     let families = [
-        maximum::mistakes(),
+        maximum::mistakes(tiles),
         rescale::mistakes(tiles),
         tail::mistakes(tiles),
         reduction::mistakes(),
@@ -123,6 +123,7 @@ fn rows(x: &Array3<f32>, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
         } = weigh(&Row {
             scores: &scores,
             end: usize::MAX,
+            query: (0, 0),
         });
         for (y, weight) in row.iter_mut().zip(weights) {
             *y = if divisor == 0.0 {
@@ -178,6 +179,15 @@ impl Explained for decode::Problem {
             };
             hypothesis.lazily(|formula| sequences(self, &self.lengths, formula))
         });
+        let of_parts = rescale::splits().into_iter().map(|hypothesis| {
+            hypothesis.lazily(|weigh| {
+                let formula = Formula {
+                    weigh: weigh.clone(),
+                    ..Formula::right()
+                };
+                sequences(self, &self.lengths, &formula)
+            })
+        });
         let max_seq = self.k.dim().2;
         let beyond: Vec<usize> = self.lengths.iter().map(|n| (n + 1).min(max_seq)).collect();
         let first = vec![self.lengths.first().copied().unwrap_or(0); self.lengths.len()];
@@ -200,6 +210,7 @@ impl Explained for decode::Problem {
         let by_length = Hypothesis::new(Cause::CacheStride, near, ())
             .lazily(|()| sequences(&by_length(self), &self.lengths, &Formula::right()));
         of_formula
+            .chain(of_parts)
             .chain(of_lengths)
             .chain([by_length])
             .chain(unwritten(|| self.answer(), output))

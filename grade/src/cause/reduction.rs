@@ -1,5 +1,7 @@
 //! The sum over a row lacks terms, or is not used.
 
+use std::rc::Rc;
+
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
@@ -7,7 +9,7 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
     let mut mistakes = vec![Hypothesis::new(
         Cause::NotNormalised,
         "",
-        Box::new(|row: &Row<'_>| Weighed {
+        Rc::new(|row: &Row<'_>| Weighed {
             divisor: 1.0,
             ..row.weighed()
         }) as Weigh,
@@ -16,14 +18,14 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Weigh>> {
         mistakes.push(Hypothesis::new(
             Cause::PartialReduction,
             format!("the first of {} warps", threads / 32),
-            Box::new(move |row: &Row<'_>| partial(row, |j| j % threads < 32)),
+            Rc::new(move |row: &Row<'_>| partial(row, |j| j % threads < 32)),
         ));
     }
     for threads in [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] {
         mistakes.push(Hypothesis::new(
             Cause::PartialReduction,
             format!("the first of {threads} threads"),
-            Box::new(move |row: &Row<'_>| partial(row, |j| j % threads == 0)),
+            Rc::new(move |row: &Row<'_>| partial(row, |j| j % threads == 0)),
         ));
     }
     mistakes
@@ -41,6 +43,7 @@ fn partial(row: &Row<'_>, counts: impl Fn(usize) -> bool) -> Weighed {
         .enumerate()
         .filter(|(j, _)| counts(*j));
     let divisor: f64 = counted.map(|(_, weight)| weight).sum();
+    let divisor = f64::from(divisor as f32); // it may vanish
     Weighed {
         lse: row.max() + divisor.ln(),
         divisor,

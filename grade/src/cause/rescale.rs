@@ -1,5 +1,7 @@
 //! Online softmax that does not rescale what it summed when the maximum grows.
 
+use std::rc::Rc;
+
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
@@ -16,7 +18,7 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
             mistakes.push(Hypothesis::new(
                 Cause::MissingRescale,
                 format!("{what}, in tiles of {tile}"),
-                Box::new(weigh) as Weigh,
+                Rc::new(weigh) as Weigh,
             ));
         }
     }
@@ -29,7 +31,7 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
             mistakes.push(Hypothesis::new(
                 Cause::MissingRescale,
                 format!("{what} are added with the maximum of each{form}"),
-                Box::new(weigh) as Weigh,
+                Rc::new(weigh) as Weigh,
             ));
         }
     };
@@ -45,6 +47,115 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
         of_parts(format!("{splits} splits"), part, splits);
     }
     mistakes
+}
+
+/// Parts of the keys that a block each has, merged wrongly. Their number depends on the problem, so that each is tried.
+pub(super) fn splits() -> Vec<Hypothesis<Weigh>> {
+    let same = "the outputs of all parts count the same";
+    let sum = "the outputs of all parts are added";
+    let merges: [(Cause, &str, Merge); 6] = [
+        (Cause::MissingRescale, same, |parts| parts.alike(true)),
+        (Cause::MissingRescale, same, |parts| parts.alike(false)),
+        (Cause::MissingRescale, sum, |parts| (1.0, parts.lse)),
+        (Cause::MaximumOnce, "tiles of 128 in each part", |parts| {
+            parts.maximum_once()
+        }),
+        (Cause::EmptyPart, "o", |parts| parts.not_a_number(false)),
+        (Cause::EmptyPart, "o and lse", |parts| {
+            parts.not_a_number(true)
+        }),
+    ];
+    let mut mistakes = Vec::new();
+    for count in 1..=64 {
+        for (cause, detail, merge) in merges {
+            let weigh = move |row: &Row<'_>| merged(row, count, merge);
+            mistakes.push(Hypothesis::new(cause, detail, Rc::new(weigh) as Weigh));
+        }
+    }
+    mistakes
+}
+
+/// The parts of a row.
+struct Parts {
+    count: usize,
+    /// Those with a key.
+    filled: usize,
+    /// True if an exponential overflows in a part where the maximum of its first 128 keys is subtracted.
+    overflows: bool,
+    /// The largest log-sum-exp of a part.
+    largest: f64,
+    /// The log-sum-exp of the row.
+    lse: f64,
+}
+
+/// The share of each part, if not its own, and the log-sum-exp of the row.
+type Merge = fn(&Parts) -> (f64, f64);
+
+impl Parts {
+    fn alike(&self, with_lse: bool) -> (f64, f64) {
+        let count = self.count as f64;
+        let lse = match with_lse {
+            true => self.largest + count.ln(),
+            false => self.lse,
+        };
+        (1.0 / count, lse)
+    }
+
+    /// NaN, if an exponential overflows.
+    fn maximum_once(&self) -> (f64, f64) {
+        match self.overflows {
+            true => (f64::NAN, f64::NAN),
+            false => (0.0, self.lse),
+        }
+    }
+
+    /// NaN, if a part has no key.
+    fn not_a_number(&self, with_lse: bool) -> (f64, f64) {
+        match (self.filled < self.count, with_lse) {
+            (true, true) => (f64::NAN, f64::NAN),
+            (true, false) => (f64::NAN, self.lse),
+            (false, _) => (0.0, self.lse), // see `merged`
+        }
+    }
+}
+
+/// The keys in so many parts. Where `merge` gives the share 0, each part has its own.
+fn merged(row: &Row<'_>, count: usize, merge: Merge) -> Weighed {
+    let seen = row.scores.len().min(row.end);
+    let size = seen.div_ceil(count).max(1);
+    let lse_of = |scores: &[f64]| {
+        let row = Row { scores, ..*row };
+        row.weighed().lse
+    };
+    let parts = row.scores[..seen].chunks(size).map(lse_of);
+    let of_parts: Vec<f64> = parts.collect();
+    let overflows = |scores: &[f64]| {
+        let max = |scores: &[f64]| Row { scores, ..*row }.max();
+        let above = max(scores) - max(&scores[..scores.len().min(128)]);
+        above > f64::from(f32::MAX).ln()
+    };
+    let parts = Parts {
+        overflows: row.scores[..seen].chunks(size).any(overflows),
+        count,
+        filled: of_parts.len(),
+        largest: of_parts.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        lse: row.weighed().lse,
+    };
+    let (share, lse) = merge(&parts);
+    let mut weights = vec![if share.is_nan() { share } else { 0.0 }; row.scores.len()];
+    for (j, weight) in weights[..seen].iter_mut().enumerate() {
+        let of_part = of_parts[j / size];
+        *weight = match (share == 0.0, of_part == f64::NEG_INFINITY) {
+            (_, true) => 0.0,
+            (true, _) => (row.scores[j] - parts.lse).exp(),
+            (false, _) => (row.scores[j] - of_part).exp() * share,
+        };
+    }
+    Weighed {
+        weights,
+        divisor: if share.is_nan() { 0.0 } else { 1.0 }, // without keys, too
+        lse,
+    }
 }
 
 /// A tile at a time, with a running maximum.

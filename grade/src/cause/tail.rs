@@ -1,5 +1,7 @@
 //! The last tile is not full, and its columns beyond the end count, or those within do not.
 
+use std::rc::Rc;
+
 use super::formula::{Row, Weigh, Weighed};
 use super::{Cause, Hypothesis};
 
@@ -11,17 +13,22 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
         mistakes.push(known(
             Cause::TailNotMasked,
             format!("keys of 0 in the last of the tiles of {tile}"),
-            Box::new(move |row| zeros(row, tile)),
+            Rc::new(move |row| zeros(row, tile)),
         ));
         mistakes.push(known(
             Cause::TailNotMasked,
             format!("the last key again, in the last of the tiles of {tile}"),
-            Box::new(move |row| repeated(row, tile)),
+            Rc::new(move |row| repeated(row, tile)),
+        ));
+        mistakes.push(known(
+            Cause::TailNotMasked,
+            format!("keys of the tile before, in the last of the tiles of {tile}"),
+            Rc::new(move |row| stale(row, tile)),
         ));
         mistakes.push(known(
             Cause::TailDropped,
             format!("tiles of {tile}"),
-            Box::new(move |row| dropped(row, tile)),
+            Rc::new(move |row| dropped(row, tile)),
         ));
     }
     mistakes
@@ -69,6 +76,23 @@ fn repeated(row: &Row<'_>, tile: usize) -> Weighed {
     }
 }
 
+/// They are those of the tile before, which lies there still.
+fn stale(row: &Row<'_>, tile: usize) -> Weighed {
+    let n = row.scores.len();
+    let mut weighed = row.weighed();
+    if n <= tile || row.is_masked() {
+        return weighed;
+    }
+    let before = weighed.divisor;
+    for j in n - tile..n - tile + beyond(row, tile) {
+        let again = (row.scores[j] - row.max()).exp();
+        weighed.weights[j] += again;
+        weighed.divisor += again;
+    }
+    weighed.lse += (weighed.divisor / before).ln();
+    weighed
+}
+
 /// Only whole tiles count.
 fn dropped(row: &Row<'_>, tile: usize) -> Weighed {
     let n = row.scores.len();
@@ -76,7 +100,7 @@ fn dropped(row: &Row<'_>, tile: usize) -> Weighed {
     scores[n - n % tile..].fill(f64::NEG_INFINITY);
     let row = Row {
         scores: &scores,
-        end: row.end,
+        ..*row
     };
     row.weighed()
 }

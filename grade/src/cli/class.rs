@@ -88,7 +88,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The entries of the folder, by name, without hidden files and the folder of the reports.
+/// Endings of files that may hold a submission.
+const ARCHIVES: [&str; 8] = ["zip", "tar", "gz", "tgz", "bz2", "xz", "7z", "rar"];
+
+/// The folders and archives of the folder, by name, without hidden ones and the folder of the reports. Other files are told.
 fn submissions(folder: &Path, reports: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let shown = || folder.display().to_string();
     let real = folder.canonicalize().with_context(shown)?;
@@ -102,9 +105,15 @@ fn submissions(folder: &Path, reports: &Path) -> anyhow::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(folder).with_context(shown)? {
         let entry = entry.with_context(shown)?;
         let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") && real.join(name) != reports {
-            submissions.push(entry.path());
+        if name.as_encoded_bytes().starts_with(b".") || real.join(&name) == reports {
+            continue;
         }
+        let ending = Path::new(&name).extension().and_then(OsStr::to_str);
+        if entry.path().is_file() && !ending.is_some_and(|ending| ARCHIVES.contains(&ending)) {
+            eprintln!("{} is no submission", plain(&name.to_string_lossy()));
+            continue;
+        }
+        submissions.push(entry.path());
     }
     ensure!(!submissions.is_empty(), "{} is empty", folder.display());
     submissions.sort();
@@ -226,10 +235,11 @@ mod tests {
         let reports = folder.join("reports");
         fs::create_dir_all(&reports).unwrap();
         fs::create_dir_all(folder.join("ada")).unwrap();
-        assert_eq!(
-            submissions(&folder, &reports).unwrap(),
-            [folder.join("ada")]
-        );
+        for file in ["README.md", "Thumbs.db", "bob.zip"] {
+            fs::write(folder.join(file), "").unwrap();
+        }
+        let found = ["ada", "bob.zip"].map(|name| folder.join(name));
+        assert_eq!(submissions(&folder, &reports).unwrap(), found);
         let error = submissions(&folder, &folder.join("reports/.."));
         let error = error.unwrap_err().to_string();
         assert!(error.ends_with("--reports needs another folder"), "{error}");

@@ -1,16 +1,14 @@
-//! `profile`: the learner's kernels, line by line, and the solution's totals; its lines too, once the task is solved.
+//! `profile`: the learner's launches of the timed problem, line by line, and the solution's totals; its lines too, once the task is
+//! solved.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{anyhow, bail};
 use clap::Args;
-use gpu::profile::{LaunchProfile, LineProfile};
-use gpu::sources::Sources;
+use exercise_kit::message::{Launch, Line};
 use gpu_tool::ink::Ink;
-use gpu_tool::invocation::Invocation;
-use gpu_tool::kernel_file::KernelFile;
-use grade::grade::Settings;
+use grade::grade::{Settings, profiled};
 use grade::places::Places;
 use grade::tasks::Task;
 use grade::verdict::Kind;
@@ -25,8 +23,8 @@ const SOURCE_WIDTH: usize = 64;
 /// The flags of `profile`.
 #[derive(Args)]
 #[command(after_help = "\
-The launch is the one that the comments `// launch:` and `// args:` of a kernel file state; give both files the same arguments.
-`cargo gpu profile FILE` counts more, of one file.")]
+The launches are those of the problem whose time is judged. `cargo gpu profile FILE` counts the launch that the comments of a kernel
+file state.")]
 pub struct Arguments {
     /// The task, such as softmax or 4/flash.
     task: String,
@@ -36,7 +34,7 @@ pub struct Arguments {
     yes: bool,
 }
 
-/// Counts each kernel of the task on the simulator.
+/// Counts the launches of the timed problem on the simulator.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let task = one(&arguments.task)?;
     let kernels = task.files.iter().filter(|file| file.ends_with(".cu"));
@@ -47,7 +45,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             task.name()
         );
     }
-    let [yours, solution] = [Places::learner(root()), Places::solution(root())];
+    let yours = Places::learner(root());
     let path = |places: &Places, file: &str| places.submission.join(task.folder()).join(file);
     let (starters, kernels): (Vec<&str>, Vec<&str>) = kernels
         .into_iter()
@@ -64,15 +62,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     compiler::ensure_compiler(&yours, &[task], arguments.yes)?;
     let solved = is_solved(task, arguments.yes)?;
-    gpu::simulate()?;
-    gpu::set_checks(false); // they cost time, and change no counter
-    let ink = Ink::stdout();
-    for file in kernels {
-        let own = Counted::read(path(&yours, file))?;
-        let solution = Counted::read(path(&solution, file))?;
-        print(&render(&own, &solution, solved, ink))?;
-    }
-    Ok(())
+    let [own, solution] = profiled(&run::usual(), task).map_err(|error| anyhow!("{error}"))?;
+    print(&render([&own, &solution], solved, Ink::stdout()))
 }
 
 fn is_starter(path: &Path) -> bool {
@@ -95,66 +86,29 @@ fn is_solved(task: &'static Task, yes: bool) -> anyhow::Result<bool> {
     Ok(criteria.any(|criterion| criterion.kind == Kind::Correct && criterion.share == 1.0))
 }
 
-/// A kernel file with the counters of its launch.
-struct Counted {
-    path: PathBuf,
-    launch: LaunchProfile,
-    sources: Sources,
-}
-
-impl Counted {
-    fn read(path: PathBuf) -> anyhow::Result<Self> {
-        let context = || shown(&path);
-        let file = KernelFile::read(&path)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let invocation = Invocation::parse(file.text(), folder).with_context(context)?;
-        let constants = invocation.constants.iter();
-        let constants: Vec<(&str, &str)> =
-            constants.map(|(name, value)| (&**name, &**value)).collect();
-        let compiled = file.compile(&constants)?;
-        let device = gpu::context(0)?;
-        let prepared = invocation
-            .prepare(&device, &compiled.ptx)
-            .with_context(context)?;
-        let (launched, mut launches) = gpu::profile::profile(|| prepared.launch())?;
-        launched.with_context(context)?;
-        ensure!(
-            launches.len() == 1,
-            "{}: {} launches",
-            shown(&path),
-            launches.len()
-        );
-        Ok(Self {
-            launch: launches.remove(0),
-            sources: compiled.sources,
-            path,
-        })
-    }
-}
-
 /// The solution's lines are shown if the task is solved.
-fn render(yours: &Counted, solution: &Counted, solved: bool, ink: Ink) -> String {
-    let title = |counted: &Counted| {
-        let launch = &counted.launch;
-        format!(
-            "{}: {}, grid {:?}, block {:?}",
-            shown(&counted.path),
-            launch.kernel,
-            launch.grid,
-            launch.block
-        )
-    };
-    let mut text = format!(
-        "{}\n{}\n\n  {:32} {:>12} {:>12} {:>8}\n",
-        ink.bold(&format!("yours     {}", title(yours))),
-        ink.bold(&format!("solution  {}", title(solution))),
-        format!("modelled ({})", yours.launch.time.device),
-        "yours",
-        "solution",
-        "ratio"
+fn render([yours, solution]: [&[Launch]; 2], solved: bool, ink: Ink) -> String {
+    let mut text = String::new();
+    for (name, launches) in [("yours", yours), ("solution", solution)] {
+        for launch in launches {
+            let (grid, block) = (launch.detail.as_ref())
+                .map(|detail| (detail.grid, detail.block))
+                .unwrap_or_default();
+            let title = format!(
+                "{name:9} {}: {}, grid {grid:?}, block {block:?}",
+                launch.files.first().map_or("", |file| shown_file(file)),
+                launch.kernel,
+            );
+            text += &format!("{}\n", ink.bold(&title));
+            let micros = short(1e6 * launch.seconds);
+            text += &format!("{:9} {micros} µs, bound by {}\n", "", launch.bound);
+        }
+    }
+    text += &format!(
+        "\n  {:32} {:>12} {:>12} {:>8}\n",
+        "modelled", "yours", "solution", "ratio"
     );
-    for (figure, other) in figures(&yours.launch).iter().zip(figures(&solution.launch)) {
-        let (name, mine, least) = (figure.0, figure.1, other.1);
+    for ((name, mine), (_, least)) in sums(yours).into_iter().zip(sums(solution)) {
         let ratio = match least > 0.0 {
             true => format!("{:.2} ×", mine / least),
             false => String::new(),
@@ -167,7 +121,7 @@ fn render(yours: &Counted, solution: &Counted, solved: bool, ink: Ink) -> String
         text += line.trim_end();
         text.push('\n');
     }
-    for (name, counted) in [("yours", yours), ("solution", solution)] {
+    for (name, launches) in [("yours", yours), ("solution", solution)] {
         if name == "solution" && !solved {
             text +=
                 "\nThe lines of the solution are shown when all values of the task are right.\n";
@@ -175,78 +129,86 @@ fn render(yours: &Counted, solution: &Counted, solved: bool, ink: Ink) -> String
         }
         let name = ink.bold(&format!("{name:10}"));
         text += &format!("\n{name} line  issue  sectors/request  bank\n");
-        text += &lines(counted, ink);
+        text += &lines(launches, ink);
     }
     text + "\nissue: share of warp instructions; sectors/request: 4 is best for floats of a warp, 32 worst; bank: wavefronts of \
             shared\nmemory over those without bank conflicts, 1 is best\n\n"
 }
 
-/// Figures of a launch, of which less is better: its name, and its value.
-fn figures(launch: &LaunchProfile) -> Vec<(&'static str, f64)> {
-    let total = &launch.total;
-    vec![
-        ("time, µs", 1e6 * launch.time.seconds),
-        ("warp instructions", total.warp_instructions as f64),
-        ("f32 operations", total.flops_f32 as f64),
-        ("global sectors", total.global().sectors as f64),
-        (
-            "DRAM bytes, at least",
-            (launch.compulsory_read_bytes + launch.compulsory_write_bytes) as f64,
-        ),
-        ("shared wavefronts", total.shared().wavefronts as f64),
-        ("barriers, once per warp", total.barriers as f64),
-        ("divergent branches", total.divergent_branches as f64),
-    ]
+/// The sums of the figures of some launches.
+fn sums(launches: &[Launch]) -> Vec<(&str, f64)> {
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for (name, value) in launches
+        .iter()
+        .flat_map(|launch| &launch.detail)
+        .flat_map(|it| &it.figures)
+    {
+        match sums.iter_mut().find(|(other, _)| other == name) {
+            Some((_, sum)) => *sum += value,
+            None => sums.push((name, *value)),
+        }
+    }
+    sums
 }
 
-/// The lines that execute instructions, in the order of the file, under the names of headers.
-fn lines(counted: &Counted, ink: Ink) -> String {
-    let all = counted.launch.total.warp_instructions.max(1) as f64;
-    let mut text = String::new();
-    let mut last = None;
-    for line in &counted.launch.lines {
-        if last.is_some_and(|last| last != &line.file) || (last.is_none() && is_header(&line.file))
-        {
-            text += &format!("{:15} {}\n", "", ink.dim(&line.file));
+/// The lines that execute instructions, in the order of each file, summed over the launches.
+fn lines(launches: &[Launch], ink: Ink) -> String {
+    let mut sums: Vec<Line> = Vec::new();
+    for line in launches
+        .iter()
+        .flat_map(|launch| &launch.detail)
+        .flat_map(|it| &it.lines)
+    {
+        let same = |other: &&mut Line| other.file == line.file && other.line == line.line;
+        match sums.iter_mut().find(same) {
+            Some(sum) => {
+                sum.instructions += line.instructions;
+                for i in 0..2 {
+                    sum.global[i] += line.global[i];
+                    sum.shared[i] += line.shared[i];
+                }
+            }
+            None => sums.push(line.clone()),
         }
-        text += &row(line, all, &counted.sources, ink);
-        last = Some(&line.file);
+    }
+    let all: u64 = sums.iter().map(|line| line.instructions).sum();
+    let mut text = String::new();
+    let mut last = "";
+    for line in &sums {
+        if last != line.file {
+            text += &format!("{:15} {}\n", "", ink.dim(shown_file(&line.file)));
+        }
+        text += &row(line, all.max(1) as f64, ink);
+        last = &line.file;
     }
     text
 }
 
-fn is_header(file: &str) -> bool {
-    file.ends_with(".cuh")
+/// A file as it is found in the checkout.
+fn shown_file(file: &str) -> &str {
+    match file {
+        "prelude.cuh" => "gpu/kernels/prelude.cuh",
+        file => file,
+    }
 }
 
-fn row(line: &LineProfile, all: f64, sources: &Sources, ink: Ink) -> String {
-    let counters = &line.counters;
-    let share = counters.warp_instructions as f64 / all;
-    let (global, shared) = (counters.global(), counters.shared());
-    let sectors = match global.requests {
+fn row(line: &Line, all: f64, ink: Ink) -> String {
+    let share = line.instructions as f64 / all;
+    let ratio = |[one, other]: [u64; 2]| match one {
         0 => String::new(),
-        _ => format!("{:.1}", global.per_request()),
+        _ => format!("{:.1}", other as f64 / one as f64),
     };
-    let bank = match shared.requests {
-        0 => String::new(),
-        _ => format!("{:.1}", shared.conflict_degree()),
-    };
-    let index = usize::try_from(line.line)
-        .ok()
-        .and_then(|line| line.checked_sub(1));
-    let text = sources.text(&line.file).zip(index);
-    let source = text.and_then(|(text, index)| text.lines().nth(index));
+    let [sectors, bank] = [line.global, line.shared].map(ratio);
+    let text = fs::read_to_string(root().join(shown_file(&line.file))).unwrap_or_default();
+    let index = usize::try_from(line.line).unwrap_or(0).saturating_sub(1);
+    let source = text.lines().nth(index).unwrap_or_default();
     let issue = format!("{:>5.1}%", 100.0 * share);
     let issue = if share >= 0.1 {
         ink.bold(&issue)
     } else {
         issue
     };
-    let source: String = source
-        .unwrap_or_default()
-        .chars()
-        .take(SOURCE_WIDTH)
-        .collect();
+    let source: String = source.chars().take(SOURCE_WIDTH).collect();
     let row = format!(
         "{:>15} {issue} {sectors:>16} {bank:>5}  {source}",
         line.line
@@ -272,6 +234,8 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use exercise_kit::message::Detail;
+
     use super::*;
 
     #[test]
@@ -285,29 +249,43 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_is_counted_beside_another() {
-        gpu::simulate().unwrap();
-        let folder = super::super::root().join("stage2-naive-cuda/kernels");
-        let plain = Counted::read(folder.join("1_gemm_plain.cu")).unwrap();
-        let tiled = Counted::read(folder.join("2_gemm_tiled.cu")).unwrap();
-        let unsolved = render(&plain, &tiled, false, Ink(false));
-        assert!(!unsolved.contains("__syncthreads();"), "{unsolved}");
-        assert!(unsolved.contains("2_gemm_tiled.cu"), "{unsolved}");
-        let text = render(&plain, &tiled, true, Ink(false));
-        let row = |name: &str| {
-            text.lines()
-                .find(|line| line.trim().starts_with(name))
-                .unwrap()
+    fn launches_are_shown_beside_others() {
+        let launch = |file: &str, micros: f64| Launch {
+            kernel: "gemm".to_owned(),
+            files: vec![file.to_owned()],
+            seconds: 1e-6 * micros,
+            flops: 1,
+            read_bytes: 1,
+            write_bytes: 1,
+            bound: "DRAM".to_owned(),
+            detail: Some(Detail {
+                grid: [2, 1, 1],
+                block: [128, 1, 1],
+                figures: vec![("time, µs".to_owned(), micros)],
+                lines: vec![Line {
+                    file: file.to_owned(),
+                    line: 1,
+                    instructions: 8,
+                    global: [2, 8],
+                    shared: [0, 0],
+                }],
+            }),
         };
+        let yours = [launch("exercises/stage2/kernels/gemm.cu", 3.0)];
+        let solution = launch("stage2-naive-cuda/kernels/2_gemm_tiled.cu", 1.0);
+        let solution = [solution.clone(), solution];
+        let unsolved = render([&yours, &solution], false, Ink(false));
         assert!(
-            row("shared wavefronts").split_whitespace().nth(2) == Some("0"),
-            "{text}"
+            !unsolved.contains("100.0%              4.0        // Matrix product, tiled: a block")
         );
-        assert!(text.contains("2_gemm_tiled.cu"), "{text}");
-        assert!(text.contains("__syncthreads();"), "{text}");
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 120),
-            "{text}"
-        );
+        let text = render([&yours, &solution], true, Ink(false));
+        for words in [
+            "yours     exercises/stage2/kernels/gemm.cu: gemm, grid [2, 1, 1], block [128, 1, 1]",
+            "          3 µs, bound by DRAM",
+            "  time, µs                                    3            2   1.50 ×",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        assert_eq!(text.matches("100.0%").count(), 2, "{text}");
     }
 }

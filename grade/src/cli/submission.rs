@@ -1,6 +1,6 @@
 //! The folder of a submission: where the stages are in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::root;
 /// Names of a folder that a message lists.
 const NAMES: usize = 8;
 
-/// A submission: a checkout, or the content of its folder `exercises/`. Folders around it that hold nothing else, as archives
-/// have them, are passed through.
+/// A submission: a checkout, or the content of its folder `exercises/`. Folders around it that hold no other folder and no code,
+/// as archives have them, are passed through.
 ///
 /// # Errors
 ///
@@ -34,7 +34,10 @@ pub fn submitted(folder: &Path) -> anyhow::Result<Places> {
             return Ok(Places::submission(root(), "submission", folder));
         }
         let entries = entries(&folder).with_context(|| folder.display().to_string())?;
-        match &entries[..] {
+        let telling = entries
+            .iter()
+            .filter(|(name, is_dir)| *is_dir || is_code(name));
+        match Vec::from_iter(telling)[..] {
             [(name, true)] => folder.push(name),
             _ => bail!(
                 "{} has no stage: it should be a checkout, or hold stage1, stage2 and so on; there is {}",
@@ -102,6 +105,12 @@ fn entries(folder: &Path) -> io::Result<Vec<(OsString, bool)>> {
     Ok(entries)
 }
 
+/// True for a file of a learner's, which belongs into a stage.
+fn is_code(name: &OsString) -> bool {
+    let ending = Path::new(name).extension().and_then(OsStr::to_str);
+    ending.is_some_and(|ending| ["rs", "cu", "cuh", "ptx"].contains(&ending))
+}
+
 fn listed(entries: &[(OsString, bool)]) -> String {
     let names = entries.iter().take(NAMES);
     let names: Vec<_> = names.map(|(name, _)| name.to_string_lossy()).collect();
@@ -142,6 +151,9 @@ mod tests {
         fs::create_dir_all(exercises.join("stage2/kernels")).unwrap();
         fs::create_dir_all(folder.join("__MACOSX")).unwrap();
         fs::create_dir_all(folder.join("unpacked/.git")).unwrap();
+        for stray in ["README.md", "Thumbs.db"] {
+            fs::write(folder.join(stray), "").unwrap();
+        }
         fs::write(repository.join("README.md"), "").unwrap();
         for submission in [&folder, &folder.join("unpacked"), &repository, &exercises] {
             assert_eq!(found(submission), Ok(exercises.clone()));

@@ -1,12 +1,15 @@
 //! Fast: the work of one problem, compared with that of the stage's own implementation.
 
+use std::error::Error;
+
 use conformance::AnyError;
-use exercise_kit::message::{Launch, Run};
+use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
 use gpu::profile::LaunchProfile;
 
-use super::{Judged, agree, criterion, finding, foreign_launch};
+use super::{Judged, agree, criterion, dishonest, finding};
 use crate::clock::Stopwatch;
 use crate::exams::{Exam, Input, Place, Rig, Whose};
+use crate::remote;
 use crate::tasks::Task;
 use crate::verdict::{Kind, LaunchWork, Work};
 
@@ -20,26 +23,32 @@ const NONE: f64 = 10.0;
 const PAIRS: usize = 3;
 const MOST_PAIRS: usize = 9;
 
-/// A share of the reference's FLOPs below which the device cannot have computed the result.
-const LEAST_FLOPS: f64 = 0.25;
+/// A share of the reference's work below which the device cannot have computed the result.
+const LEAST: f64 = 0.25;
 
 /// The sentence on a timed result that is not the reference's.
 const WRONG: &str = "The values are wrong where the time is taken.";
 
-/// Modelled time on the device, or the ratio of measured times on the CPU.
-pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work>) {
-    match timed(exam, task, rig) {
-        Ok(work) => {
-            let ratio = work.yours / work.reference;
-            let share = share(ratio);
+/// Modelled time on the device, or the ratio of measured times on the CPU. A finding of [`Kind::Correct`] says that the timed
+/// problem is not solved.
+pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, Option<Work>) {
+    match timed(exam, task, rig, seed) {
+        Ok((work, bound)) => {
+            // As it is shown: what reads as 1.20 has all points.
+            let ratio = (100.0 * work.yours / work.reference).round() / 100.0;
+            let mut share = share(ratio);
             let note = format!("{ratio:.2} × the solution's {}", work.label);
             let mut findings = Vec::new();
-            if share < 1.0 {
+            if let Some(sentence) = memory(exam, rig) {
+                share = 0.0;
+                findings.push(finding(Kind::Fast, &work.case, sentence));
+            } else if share < 1.0 {
                 let sentence = format!(
                     "It takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.2} times as long. Full points are up to {FULL} \
-                     times.",
+                     times.{}",
                     work.yours,
                     work.reference,
+                    bound.unwrap_or_default(),
                     unit = work.unit
                 );
                 findings.push(finding(Kind::Fast, &work.case, sentence));
@@ -49,13 +58,43 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> (Judged, Option<Work
         }
         Err(error) => {
             let note = "the timed problem failed".to_owned();
-            let finding = finding(Kind::Fast, exam.timed_case(), error.to_string());
+            let finding = finding(kind_of(&*error), exam.timed_case(), error.to_string());
             (
                 (criterion(Kind::Fast, 0.0, 0, 1, note), vec![finding]),
                 None,
             )
         }
     }
+}
+
+/// The criterion that an error where the time is taken belongs to: what works too long is slow, and all else is wrong.
+fn kind_of(error: &(dyn Error + 'static)) -> Kind {
+    match error.downcast_ref() {
+        Some(remote::Error::Ended(Outcome::Fault(fault))) => match fault.kind {
+            FaultKind::EndlessLoop | FaultKind::LongLaunch => Kind::Fast,
+            _ => Kind::Correct,
+        },
+        Some(remote::Error::Ended(_)) => Kind::Correct,
+        Some(_) => Kind::Fast,
+        None => Kind::Correct,
+    }
+}
+
+/// What is wrong with the memory of [`Input::Large`], if that is judged.
+fn memory(exam: &dyn Exam, rig: &Rig<'_>) -> Option<String> {
+    let most = exam.most_memory()?;
+    rig.remote.take_calls();
+    if let Err(error) = exam.compute(rig, Whose::Learner, Input::Large) {
+        return Some(error.to_string());
+    }
+    let calls = rig.remote.take_calls();
+    let peak = calls.iter().map(|call| call.in_use.peak).max()?;
+    (peak > most).then(|| {
+        format!(
+            "A head of 2048 queries and keys takes {peak} bytes of memory, of which {most} would be enough for many tiles: the \
+             scores of a tile are all that is needed at a time."
+        )
+    })
 }
 
 /// 1 up to [`FULL`], 0 from [`NONE`] on, logarithmic between.
@@ -66,14 +105,35 @@ fn share(ratio: f64) -> f64 {
     (1.0 - (ratio / FULL).ln() / (NONE / FULL).ln()).clamp(0.0, 1.0)
 }
 
-fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyError> {
+/// The work; and on a device what bounds the longest launch, as a sentence.
+fn timed(
+    exam: &dyn Exam,
+    task: &Task,
+    rig: &Rig<'_>,
+    seed: u64,
+) -> Result<(Work, Option<String>), AnyError> {
     match exam.place() {
-        Place::Host => on_host(exam, rig),
-        Place::Device { .. } => on_device(exam, task, rig),
+        Place::Host => Ok((on_host(exam, rig, seed)?, None)),
+        Place::Device { .. } => on_device(exam, task, rig, seed),
     }
 }
 
-fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, AnyError> {
+/// What bounds the longest of the launches.
+fn bound_of(launches: &[&Launch]) -> Option<String> {
+    let longest = launches
+        .iter()
+        .max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
+    let why = match &*longest.bound {
+        "fp64" => ", arithmetic in f64: a literal without f, such as 0.5, makes it so",
+        _ => "",
+    };
+    Some(format!(
+        " The kernel `{}` is bound by {}{why}.",
+        longest.kernel, longest.bound
+    ))
+}
+
+fn on_host(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Result<Work, AnyError> {
     rig.remote.set_run(Run::default());
     let (mut yours, mut reference) = (f64::INFINITY, f64::INFINITY);
     for pair in 0..MOST_PAIRS {
@@ -81,11 +141,12 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, AnyError> {
             break;
         }
         rig.remote.take_calls();
-        let values = exam.compute(rig, Whose::Learner, Input::Timed)?;
+        let input = Input::Timed(seed + pair as u64);
+        let values = exam.compute(rig, Whose::Learner, input)?;
         let calls = rig.remote.take_calls();
         yours = yours.min(calls.iter().map(|call| call.seconds).sum());
         let stopwatch = Stopwatch::thread();
-        let expected = exam.compute(rig, Whose::Reference, Input::Timed)?;
+        let expected = exam.compute(rig, Whose::Reference, input)?;
         reference = reference.min(stopwatch.time().as_secs_f64());
         if !agree(&values, &expected) {
             return Err(WRONG.into());
@@ -101,51 +162,90 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>) -> Result<Work, AnyError> {
     })
 }
 
-fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>) -> Result<Work, AnyError> {
+fn on_device(
+    exam: &dyn Exam,
+    task: &Task,
+    rig: &Rig<'_>,
+    seed: u64,
+) -> Result<(Work, Option<String>), AnyError> {
     rig.remote.set_run(Run {
         profile: true,
         ..Run::default()
     });
     rig.remote.take_calls();
-    let values = exam.compute(rig, Whose::Learner, Input::Timed)?;
+    let input = Input::Timed(seed);
+    let values = exam.compute(rig, Whose::Learner, input)?;
     let calls = rig.remote.take_calls();
-    if let Some(sentence) = foreign_launch(task, exam.place(), &calls) {
+    if let Some(sentence) = dishonest(task, exam.place(), &calls) {
         return Err(sentence.into());
     }
-    let profiled = gpu::profile::profile(|| exam.compute(rig, Whose::Reference, Input::Timed));
+    let profiled = gpu::profile::profile(|| exam.compute(rig, Whose::Reference, input));
     let (expected, profiles) = profiled?;
     if !agree(&values, &expected?) {
         return Err(WRONG.into());
     }
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
-    let flops = |launch: &LaunchProfile| launch.total.flops();
-    let needed: u64 = profiles.iter().map(flops).sum();
-    let counted = flops_of(&launches);
-    if (counted as f64) < LEAST_FLOPS * needed as f64 {
-        return Err(format!(
-            "The kernels do {counted} floating-point operations, the solution's {needed}: the device has to compute the \
-             result."
-        )
-        .into());
+    for Counter {
+        what,
+        yours,
+        solutions,
+    } in COUNTERS
+    {
+        let needed: u64 = profiles.iter().map(solutions).sum();
+        let counted = sum_of(&launches, yours);
+        if (counted as f64) < LEAST * needed as f64 {
+            return Err(format!(
+                "The kernels {what} {counted}, the solution's {needed}: the device has to compute the result."
+            )
+            .into());
+        }
     }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);
-    Ok(Work {
+    let bound = bound_of(&launches);
+    let work = Work {
         label: format!("modelled ({device})"),
         case: exam.timed_case().to_owned(),
         yours: 1e6 * launches.iter().map(|launch| launch.seconds).sum::<f64>(),
         reference: 1e6 * seconds,
         unit: "µs".to_owned(),
-        launches: launches.into_iter().map(work).collect(),
-    })
+        launches: launches.into_iter().map(work_of).collect(),
+    };
+    Ok((work, bound))
 }
+
+/// Work that no launch can do without.
+struct Counter {
+    /// Before the number.
+    what: &'static str,
+    yours: fn(&Launch) -> u64,
+    solutions: fn(&LaunchProfile) -> u64,
+}
+
+const COUNTERS: [Counter; 3] = [
+    Counter {
+        what: "do floating-point operations:",
+        yours: |launch| launch.flops,
+        solutions: |launch| launch.total.flops(),
+    },
+    Counter {
+        what: "read bytes of memory:",
+        yours: |launch| launch.read_bytes,
+        solutions: |launch| launch.compulsory_read_bytes,
+    },
+    Counter {
+        what: "write bytes of memory:",
+        yours: |launch| launch.write_bytes,
+        solutions: |launch| launch.compulsory_write_bytes,
+    },
+];
 
 /// The sum of counts that a learner's program sends: any.
-fn flops_of(launches: &[&Launch]) -> u64 {
-    (launches.iter()).fold(0, |sum, launch| sum.saturating_add(launch.flops))
+fn sum_of(launches: &[&Launch], count: fn(&Launch) -> u64) -> u64 {
+    (launches.iter()).fold(0, |sum, launch| sum.saturating_add(count(launch)))
 }
 
-fn work(launch: &Launch) -> LaunchWork {
+fn work_of(launch: &Launch) -> LaunchWork {
     LaunchWork {
         kernel: launch.kernel.clone(),
         microseconds: 1e6 * launch.seconds,
@@ -169,6 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_launch_tells_what_bounds_it() {
+        let launch = |kernel: &str, seconds, bound: &str| Launch {
+            kernel: kernel.to_owned(),
+            files: Vec::new(),
+            seconds,
+            flops: 0,
+            read_bytes: 0,
+            write_bytes: 0,
+            bound: bound.to_owned(),
+            detail: None,
+        };
+        let [short, long] = [launch("a", 1.0, "DRAM"), launch("b", 2.0, "fp64")];
+        let said = bound_of(&[&short, &long]).unwrap();
+        assert!(said.starts_with(" The kernel `b` is bound by fp64, arithmetic in f64"));
+        assert_eq!(bound_of(&[]), None);
+    }
+
+    #[test]
     fn forged_counts_do_not_overflow() {
         let forged = Launch {
             kernel: String::new(),
@@ -177,8 +295,11 @@ mod tests {
             flops: u64::MAX,
             read_bytes: u64::MAX,
             write_bytes: 1,
+            bound: String::new(),
+            detail: None,
         };
-        assert_eq!(flops_of(&[&forged, &forged]), u64::MAX);
-        assert_eq!(work(&forged).dram_bytes, u64::MAX as f64);
+        let sum = sum_of(&[&forged, &forged], |launch| launch.flops);
+        assert_eq!(sum, u64::MAX);
+        assert_eq!(work_of(&forged).dram_bytes, u64::MAX as f64);
     }
 }

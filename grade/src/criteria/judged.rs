@@ -1,13 +1,15 @@
 //! Correct and robust: problems of the task's suite, judged here.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::error::Error;
 
-use conformance::compare::{Comparison, Wrong};
+use conformance::compare::{self, Comparison};
 use conformance::{Card, Case, Implementation, Judge, Outcome, Part};
 use exercise_kit::message::Run;
 
-use super::{Judged, cause_of_error, criterion, finding, foreign_launch, stopped};
-use crate::cause::{self, Cause};
+use super::{Judged, cause_of_error, criterion, dishonest, finding, stopped, under_checks};
+use crate::cause::{self, Wrong};
 use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::remote;
 use crate::tasks::Task;
@@ -24,15 +26,15 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     };
     rig.remote.set_run(run);
     rig.remote.take_calls();
-    let (cases, mut findings, wrong_values) = problems(exam, rig, seed, Kind::Correct);
-    if let (true, Some(first)) = (wrong_values, findings.first_mut()) {
-        explain(first, exam, rig, seed);
+    let (cases, mut findings, wrong) = problems(exam, rig, seed, Kind::Correct);
+    if let Some(wrong) = wrong {
+        explain(&mut findings, &wrong, exam, rig, seed);
     }
     let calls = rig.remote.take_calls();
     let passed = cases.iter().filter(|case| case.passed()).count();
     let run = cases.len();
     let mut right = passed == run && run > 0;
-    if let Some(sentence) = foreign_launch(task, exam.place(), &calls) {
+    if let Some(sentence) = dishonest(task, exam.place(), &calls) {
         findings.insert(0, finding(Kind::Correct, "", sentence));
         right = false;
     }
@@ -48,11 +50,14 @@ pub fn correct(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Judged
     (criterion(Kind::Correct, share, passed, run, note), findings)
 }
 
-/// Problems that need care, and arguments that must be refused: the share that passes; 0 if a problem is not right. And whether
-/// the first finding is on wrong values, so that [`explain`] may find the cause when all is judged.
-pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> (Judged, bool) {
+/// Wrong values of problems, as [`Judge::keeping`] keeps them; `None` if no values are wrong.
+pub type WrongValues = Option<Vec<Box<dyn Any>>>;
+
+/// Problems that need care, and arguments that must be refused: the share that passes; 0 if a problem is not right. And the wrong
+/// values, so that [`explain`] may find the cause when all is judged.
+pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> (Judged, WrongValues) {
     rig.remote.set_run(Run::default());
-    let (mut cases, mut findings, wrong_values) = problems(exam, rig, seed, Kind::Robust);
+    let (mut cases, mut findings, wrong) = problems(exam, rig, seed, Kind::Robust);
     let right = cases.iter().all(Case::passed);
     let who = implementation(exam);
     let parts = [Part::Arguments];
@@ -69,7 +74,7 @@ pub fn robust(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> (Judged, bool) {
     };
     let note = format!("{passed} of {run} cases{note}");
     let judged = (criterion(Kind::Robust, share, passed, run, note), findings);
-    (judged, wrong_values)
+    (judged, wrong)
 }
 
 fn implementation(exam: &dyn Exam) -> Implementation<'static> {
@@ -80,14 +85,15 @@ fn implementation(exam: &dyn Exam) -> Implementation<'static> {
     }
 }
 
-/// The problems of one criterion that were run, the findings, and whether values are wrong.
+/// The problems of one criterion that were run, the findings, and the wrong values.
 fn problems(
     exam: &dyn Exam,
     rig: &Rig<'_>,
     seed: u64,
     kind: Kind,
-) -> (Vec<Case>, Vec<Finding>, bool) {
-    let cases = run(exam, rig, seed, &|card| exam.criterion(card) == Some(kind));
+) -> (Vec<Case>, Vec<Finding>, WrongValues) {
+    let chosen = |card: &Card<'_>| exam.criterion(card) == Some(kind);
+    let (cases, wrong) = run(exam, rig, seed, &chosen);
     let mut findings = described(kind, &cases);
     let stopped = stopped(kind, rig.remote).filter(|_| !findings.is_empty());
     let wrong_values = stopped.is_none() && has_values(&cases);
@@ -95,57 +101,82 @@ fn problems(
         findings.truncate(1);
         findings.push(finding);
     }
-    (cases, findings, wrong_values)
+    (cases, findings, wrong_values.then_some(wrong))
 }
 
-/// Runs the chosen problems.
-fn run(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, chosen: &dyn Fn(&Card<'_>) -> bool) -> Vec<Case> {
+/// Runs the chosen problems, and keeps wrong values.
+fn run(
+    exam: &dyn Exam,
+    rig: &Rig<'_>,
+    seed: u64,
+    chosen: &dyn Fn(&Card<'_>) -> bool,
+) -> (Vec<Case>, Vec<Box<dyn Any>>) {
     let who = implementation(exam);
     let parts = [Part::Table, Part::Random];
+    let wrong = RefCell::default();
     let mut judge = Judge::new(&who, &parts)
         .seeded(seed, exam.random())
-        .only(chosen);
+        .only(chosen)
+        .keeping(&wrong);
     exam.judge(&mut judge, rig);
     let mut cases = judge.finish().cases;
     cases.retain(Case::was_run);
-    cases
+    (cases, wrong.into_inner())
 }
 
-/// Names the known mistake that gives the wrong values; if none does, the fault that the simulator's checks find in the problem
-/// that failed, or in those that are repeated.
+/// Names the known mistake that gives the wrong values of a problem, and puts its finding first; if none does, the fault that the
+/// simulator's checks find in the first problem that failed. A fault in the problems that are repeated is a finding of its
+/// own, if clean is not judged.
 ///
 /// The program runs again, and may be stopped: what is judged after that loses points.
-pub fn explain(finding: &mut Finding, exam: &dyn Exam, rig: &Rig<'_>, seed: u64) {
-    match exam.explain(rig) {
-        Some(explanation) => {
+pub fn explain(
+    findings: &mut Vec<Finding>,
+    wrong: &Wrong,
+    exam: &dyn Exam,
+    rig: &Rig<'_>,
+    seed: u64,
+) {
+    if let Some((explanation, case)) = exam.explain(rig, wrong) {
+        let explained = |finding: &Finding| case.is_empty() || finding.case == case;
+        if let Some(at) = findings.iter().position(explained) {
+            let mut finding = findings.remove(at);
             finding.cause = Some(explanation.cause);
             finding.detail = explanation.form() + &finding.detail;
+            findings.insert(0, finding);
         }
-        None => {
-            rig.remote.set_run(Run {
-                checks: true,
-                ..Run::default()
-            });
-            let cases = run(exam, rig, seed, &|card| card.name == finding.case);
-            let mut errors = cases.iter().filter_map(|case| case.error.as_deref());
-            let found = errors.find_map(fault);
-            let repeated = || {
-                let failed = exam.compute(rig, Whose::Learner, Input::Repeated).err();
-                failed.and_then(|error| fault(&*error))
-            };
-            if let Some((report, cause)) = found.or_else(repeated) {
-                finding.cause = Some(cause);
-                finding.detail = format!("{report}\n{}", finding.detail);
-            }
-            rig.remote.set_run(Run::default());
-        }
+        return;
     }
-}
-
-/// The report on the fault that an error is, and its cause.
-fn fault(error: &(dyn Error + 'static)) -> Option<(String, Cause)> {
-    let fault = error.downcast_ref::<remote::Error>()?.fault()?;
-    Some((fault.to_string(), cause::fault_cause(fault)?))
+    let Some(first) = findings.first_mut() else {
+        return;
+    };
+    let fault_of = |error: &(dyn Error + 'static)| {
+        let fault = error.downcast_ref::<remote::Error>()?.fault()?;
+        Some((fault.to_string(), cause::fault_cause(fault)?))
+    };
+    let found = under_checks(rig, || {
+        let (cases, _) = run(exam, rig, seed, &|card| card.name == first.case);
+        let mut errors = cases.iter().filter_map(|case| case.error.as_deref());
+        errors.find_map(fault_of)
+    });
+    if let Some((report, cause)) = found {
+        first.cause = Some(cause);
+        first.detail = format!("{report}\n{}", first.detail);
+    } else if first.kind == Kind::Correct {
+        let repeated = under_checks(rig, || {
+            let failed = exam.compute(rig, Whose::Learner, Input::Repeated).err();
+            failed.and_then(|error| fault_of(&*error))
+        });
+        findings.extend(repeated.map(|(report, cause)| Finding {
+            cause: Some(cause),
+            detail: report.clone(),
+            ..finding(
+                Kind::Clean,
+                "small problems under all checks",
+                report.lines().next().unwrap_or_default().to_owned(),
+            )
+        }));
+    }
+    rig.remote.set_run(Run::default());
 }
 
 /// True if a problem failed by its values, and not by an error.
@@ -202,7 +233,7 @@ fn sentence_of(outcome: &Outcome) -> (String, String) {
 
 /// The first wrong element, with its place.
 fn wrong_value(comparison: &Comparison) -> String {
-    let Some(Wrong {
+    let Some(compare::Wrong {
         index,
         actual,
         expected,

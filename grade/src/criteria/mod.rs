@@ -6,8 +6,10 @@ mod judged;
 
 use std::error::Error;
 
+use exercise_kit::message::Run;
+
 use crate::cause::{self, Cause};
-use crate::exams::Place;
+use crate::exams::{Place, Rig};
 use crate::remote::{self, Called, Remote};
 use crate::tasks::Task;
 use crate::verdict::{Criterion, Finding, Kind};
@@ -46,13 +48,30 @@ fn finding(kind: Kind, case: &str, sentence: String) -> Finding {
     }
 }
 
-/// A launch of the calls made since the last look that is of no kernel of the exercise; or a call that computed something
-/// without a launch. As a sentence.
-fn foreign_launch(task: &Task, place: Place, calls: &[Called]) -> Option<String> {
-    let Place::Device { lower } = place else {
+/// Work of the calls that is not that of the task's kernels, as a sentence: a launch of another one, or outputs that the host
+/// can have computed.
+fn dishonest(task: &Task, place: Place, calls: &[Called]) -> Option<String> {
+    let Place::Device { lower, reads_back } = place else {
         return None;
     };
-    let own = format!("{}/kernels/", task.package());
+    foreign_launch(task, lower, calls).or_else(|| {
+        let sum = |count: fn(&Called) -> u64| {
+            (calls.iter()).fold(0u64, |sum, call| sum.saturating_add(count(call)))
+        };
+        let to_host = sum(|call| call.to_host);
+        let outputs = sum(|call| call.output_bytes);
+        (!reads_back && to_host > outputs / 2).then(|| {
+            format!(
+                "The calls copy {to_host} bytes from the device to the host, and their outputs have {outputs}: the device has to \
+                 compute them."
+            )
+        })
+    })
+}
+
+/// A launch that is of no kernel of the exercise or of a `lower` one, as a sentence.
+fn foreign_launch(task: &Task, lower: &[&str], calls: &[Called]) -> Option<String> {
+    let own = format!("exercises/{}/kernels/", task.folder());
     calls.iter().flat_map(|call| &call.launches).find_map(|launch| {
         let may = launch.files.iter().any(|file| {
             file.starts_with(&own) || lower.iter().any(|lower| file.starts_with(lower))
@@ -86,6 +105,26 @@ fn cause_of_error(error: &(dyn Error + 'static)) -> Option<Cause> {
         true => Some(Cause::NotBegun),
         false => error.fault().and_then(cause::fault_cause),
     }
+}
+
+/// The first fault that `work` finds under the simulator's checks and some schedules, with its cause; of shared memory that
+/// nobody has written rather a race, which tells that its writer comes later.
+fn under_checks<T>(rig: &Rig<'_>, work: impl Fn() -> Option<(T, Cause)>) -> Option<(T, Cause)> {
+    let run = |seed| {
+        rig.remote.set_run(Run {
+            seed,
+            checks: true,
+            ..Run::default()
+        });
+        work()
+    };
+    let first = run(None)?;
+    let race = |found: &(T, Cause)| found.1 == Cause::UnsynchronisedTile;
+    match first.1 {
+        Cause::UnwrittenTile => (0..8).filter_map(|seed| run(Some(seed))).find(race),
+        _ => None,
+    }
+    .or(Some(first))
 }
 
 /// Why the program can make no more calls, as a finding.

@@ -14,7 +14,7 @@ use conformance::problems::Extent;
 use conformance::{AnyError, Card, Judge};
 use stage1_reference::Feature;
 
-use crate::cause::Explanation;
+use crate::cause::{Explanation, Wrong};
 use crate::remote::Remote;
 use crate::tasks::Task;
 use crate::verdict::Kind;
@@ -58,7 +58,7 @@ use by;
 /// than a launch may.
 const MATRICES: usize = 10_000;
 
-/// The most queries or keys of such a problem.
+/// The longest of such problems: the side of a square of as many scores.
 const LENGTH: usize = 300;
 
 /// The examination of one task.
@@ -90,9 +90,15 @@ pub trait Exam {
     /// Gives the judge's parts of the task's suite to the learner's implementation.
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>);
 
-    /// Why the values are wrong, if a known mistake gives them. It gives probes to the learner's implementation.
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        let _ = rig;
+    /// Why the values are wrong, if a known mistake gives them, and the name of one of the `wrong` problems, whose very values
+    /// it gives. It gives probes to the learner's implementation.
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        let _ = (rig, wrong);
+        None
+    }
+
+    /// The most bytes of host memory that the learner's call may take for [`Input::Large`], if that is judged.
+    fn most_memory(&self) -> Option<u64> {
         None
     }
 
@@ -112,8 +118,10 @@ pub trait Exam {
 pub enum Input {
     /// A few small ones of ragged sizes. They are repeated, and the bits must be the same.
     Repeated,
-    /// One whose time is taken.
-    Timed,
+    /// One whose time is taken, with other values for each seed, so that no answer of an earlier call is its own.
+    Timed(u64),
+    /// One whose memory is counted: see [`Exam::most_memory`].
+    Large,
 }
 
 /// The outputs of some problems.
@@ -135,8 +143,16 @@ pub enum Place {
         /// Kernels that the task may launch besides its own: those of lower steps, by the start of their file's name,
         /// `stage2-naive-cuda/kernels/softmax`.
         lower: &'static [&'static str],
+        /// True if the host needs what the device computed: logits.
+        reads_back: bool,
     },
 }
+
+/// Of the task's own kernels, all of whose inputs and outputs lie in device memory.
+const OWN_KERNELS: Place = Place::Device {
+    lower: &[],
+    reads_back: false,
+};
 
 /// The examination of a task; `None` if there is none yet.
 pub fn exam(task: &Task) -> Option<&'static dyn Exam> {

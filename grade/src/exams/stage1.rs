@@ -1,13 +1,13 @@
 //! Task `mha`.
 
-use conformance::inputs::{normal, tensor};
-use conformance::problems::multi_head::{input, layer};
+use conformance::inputs::{hash, normal, tensor};
+use conformance::problems::multi_head::layer;
 use conformance::{AnyError, Judge, suites};
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
 use super::{Exam, Input, Place, Rig, Whose, by};
-use crate::cause::{self, Explanation, probes};
+use crate::cause::{self, Explanation, Wrong, probes};
 use crate::remote::Remote;
 
 /// Features that the tasks on the CPU do not ask for.
@@ -36,13 +36,16 @@ impl Exam for Mha {
         suites::stage1::attention(judge, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        explain_attention(rig, self.lacks()).or_else(|| {
-            cause::explain(&cause::solved(probes::multi_head(), |problem, output| {
-                let (layer, x) = (&problem.layer, problem.x.view());
-                *output = rig.remote.multi_head(layer, x, &problem.options)?;
-                Ok::<_, <Remote as Attend>::Error>(())
-            }))
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        explain_attention(rig, wrong, self.lacks()).or_else(|| {
+            cause::explain(
+                wrong,
+                cause::solved(probes::multi_head(), |problem, output| {
+                    let (layer, x) = (&problem.layer, problem.x.view());
+                    *output = rig.remote.multi_head(layer, x, &problem.options)?;
+                    Ok::<_, <Remote as Attend>::Error>(())
+                }),
+            )
         })
     }
 
@@ -52,10 +55,10 @@ impl Exam for Mha {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage1, |own| match input {
-            Input::Timed => multi_head(own, [2, 512, 512], 8),
-            Input::Repeated => {
-                let mut values = multi_head(own, [2, 33, 48], 6)?;
-                values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true)?);
+            Input::Timed(seed) => multi_head(own, [2, 512, 512], 8, seed),
+            Input::Repeated | Input::Large => {
+                let mut values = multi_head(own, [2, 33, 48], 6, 0)?;
+                values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true, 0)?);
                 Ok(values)
             }
         })
@@ -67,8 +70,10 @@ fn multi_head<M: MultiHead>(
     own: &M,
     [batch, n, hidden]: [usize; 3],
     heads: usize,
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
-    let (x, layer) = (input(batch, n, hidden), layer(hidden, heads, true));
+    let x = tensor((batch, n, hidden), seed, normal);
+    let layer = layer(hidden, heads, true);
     let y = own.multi_head(&layer, x.view(), &Options::default().causal());
     Ok(y?.into_iter().collect())
 }
@@ -79,8 +84,9 @@ pub(super) fn attend<A: Attend>(
     q: Shape,
     k: Shape,
     causal: bool,
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
-    let [q, k, v] = tensors(q, k);
+    let [q, k, v] = tensors(q, k, seed);
     let options = match causal {
         true => Options::default().causal(),
         false => Options::default(),
@@ -91,24 +97,24 @@ pub(super) fn attend<A: Attend>(
 }
 
 /// Why attention on host arrays gives wrong values.
-pub(super) fn explain_attention(rig: &Rig<'_>, lacks: &[Feature]) -> Option<Explanation> {
-    cause::explain(&cause::solved(
-        probes::attention(lacks),
-        |problem, output| {
+pub(super) fn explain_attention(
+    rig: &Rig<'_>,
+    wrong: &Wrong,
+    lacks: &[Feature],
+) -> Option<(Explanation, String)> {
+    cause::explain(
+        wrong,
+        cause::solved(probes::attention(lacks), |problem, output| {
             let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
             *output = rig.remote.attend(q, k, v, &problem.options)?;
             Ok::<_, <Remote as Attend>::Error>(())
-        },
-    ))
+        }),
+    )
 }
 
 type Shape = (usize, usize, usize, usize);
 
 /// Seeded q, k and v.
-pub(super) fn tensors(q: Shape, k: Shape) -> [Array4<f32>; 3] {
-    [
-        tensor(q, 1, normal),
-        tensor(k, 2, normal),
-        tensor(k, 3, normal),
-    ]
+pub(super) fn tensors(q: Shape, k: Shape, seed: u64) -> [Array4<f32>; 3] {
+    [(q, 1), (k, 2), (k, 3)].map(|(shape, which)| tensor(shape, hash(seed, which), normal))
 }

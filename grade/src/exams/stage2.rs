@@ -1,7 +1,8 @@
 //! Tasks `softmax`, `gemm` and `attention` of stage 2.
 
 use conformance::device::Device;
-use conformance::inputs::{normal, tensor};
+use conformance::inputs::{hash, normal, tensor};
+use conformance::problems::scale_and_mask;
 use conformance::{AnyError, Judge, suites};
 use cudarc::driver::CudaSlice;
 use stage1_reference::Feature;
@@ -10,8 +11,8 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Input, Place, Rig, Whose, all, by};
-use crate::cause::{self, Explanation, probes};
+use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
+use crate::cause::{self, Explanation, Wrong, probes};
 
 /// Softmax of rows.
 pub(super) struct SoftmaxTask;
@@ -33,17 +34,20 @@ fn reference(rig: &Rig<'_>) -> Ladder {
 
 impl Exam for SoftmaxTask {
     fn place(&self) -> Place {
-        Place::Device { lower: &[] }
+        OWN_KERNELS
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage2::softmax(judge, rig.device, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        cause::explain(&cause::solved(probes::softmax(), |problem, output| {
-            suites::stage2::solve_softmax(rig.device, rig.remote, problem, output)
-        }))
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        cause::explain(
+            wrong,
+            cause::solved(probes::softmax(), |problem, output| {
+                suites::stage2::solve_softmax(rig.device, rig.remote, problem, output)
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -51,12 +55,12 @@ impl Exam for SoftmaxTask {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let problems: &[_] = match input {
-            Input::Repeated => &[[10, 300], [7, 129]],
-            Input::Timed => &[[512, 1024]],
+        let (problems, seed): (&[_], _) = match input {
+            Input::Timed(seed) => (&[[512, 1024]], seed),
+            Input::Repeated | Input::Large => (&[[10, 300], [7, 129]], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
-            all(problems, |&sizes| softmax(own, rig.device, sizes))
+            all(problems, |&sizes| softmax(own, rig.device, sizes, seed))
         })
     }
 }
@@ -65,8 +69,9 @@ fn softmax<S: Steps>(
     own: &S,
     device: &Device,
     [rows, columns]: [usize; 2],
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
-    let mut x = device.upload(&tensor((rows, columns), 11, normal));
+    let mut x = device.upload(&tensor((rows, columns), seed, normal));
     let mut lse = device.upload(&vec![f32::NAN; rows]);
     own.run(Call::Softmax {
         x: x.as_view_mut(),
@@ -78,7 +83,7 @@ fn softmax<S: Steps>(
 
 impl Exam for GemmTask {
     fn place(&self) -> Place {
-        Place::Device { lower: &[] }
+        OWN_KERNELS
     }
 
     fn lacks(&self) -> &'static [Feature] {
@@ -89,13 +94,16 @@ impl Exam for GemmTask {
         suites::stage2::gemm(judge, rig.device, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
         [Product::Nt, Product::Nn].into_iter().find_map(|product| {
             let probes = probes::gemm(product);
-            cause::explain(&cause::solved(probes, |problem, output| {
-                *output = suites::stage2::solve_gemm(rig.device, rig.remote, problem)?;
-                Ok::<_, AnyError>(())
-            }))
+            cause::explain(
+                wrong,
+                cause::solved(probes, |problem, output| {
+                    *output = suites::stage2::solve_gemm(rig.device, rig.remote, problem)?;
+                    Ok::<_, AnyError>(())
+                }),
+            )
         })
     }
 
@@ -104,12 +112,12 @@ impl Exam for GemmTask {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let sizes = match input {
-            Input::Repeated => [2, 33, 40, 65],
-            Input::Timed => [2, 256, 256, 256],
+        let (sizes, seed) = match input {
+            Input::Timed(seed) => ([2, 256, 256, 256], seed),
+            Input::Repeated | Input::Large => ([2, 33, 40, 65], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
-            products(own, rig.device, sizes)
+            products(own, rig.device, sizes, seed)
         })
     }
 }
@@ -119,11 +127,12 @@ fn products<S: Steps>(
     own: &S,
     device: &Device,
     [batch, m, n, k]: [usize; 4],
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
     let mut values = Vec::new();
     for product in [Product::Nt, Product::Nn] {
-        let a = device.upload(&tensor((batch, m, k), 21, normal));
-        let b = device.upload(&tensor((batch, n, k), 22, normal));
+        let a = device.upload(&tensor((batch, m, k), hash(seed, 1), normal));
+        let b = device.upload(&tensor((batch, n, k), hash(seed, 2), normal));
         let mut c = device.upload(&vec![f32::NAN; batch * m * n]);
         own.run(Call::Gemm {
             a: a.as_view(),
@@ -149,6 +158,7 @@ impl Exam for AttentionTask {
                 "stage2-naive-cuda/kernels/1_softmax_tree",
                 "stage2-naive-cuda/kernels/2_gemm_tiled",
             ],
+            reads_back: false,
         }
     }
 
@@ -165,12 +175,19 @@ impl Exam for AttentionTask {
         suites::stage2::attention(judge, rig.device, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        let masked = cause::explain::<scale_and_mask::Problem>(wrong, Vec::new());
+        if masked.is_some() {
+            return masked;
+        }
         let probes = probes::attention(self.lacks());
-        cause::explain(&cause::solved(probes, |problem, output| {
-            *output = suites::stage2::solve_attention(rig.device, rig.remote, problem)?;
-            Ok::<_, AnyError>(())
-        }))
+        cause::explain(
+            wrong,
+            cause::solved(probes, |problem, output| {
+                *output = suites::stage2::solve_attention(rig.device, rig.remote, problem)?;
+                Ok::<_, AnyError>(())
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -178,12 +195,12 @@ impl Exam for AttentionTask {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let sizes = match input {
-            Input::Repeated => [2, 33, 65, 16],
-            Input::Timed => [4, 256, 256, 64],
+        let (sizes, seed) = match input {
+            Input::Timed(seed) => ([4, 256, 256, 64], seed),
+            Input::Repeated | Input::Large => ([2, 33, 65, 16], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
-            attention(own, rig.device, sizes)
+            attention(own, rig.device, sizes, seed)
         })
     }
 }
@@ -192,8 +209,9 @@ fn attention<S: Steps>(
     own: &S,
     device: &Device,
     [batch, nq, nk, head_dim]: [usize; 4],
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
-    let host = tensors((1, batch, nq, head_dim), (1, batch, nk, head_dim));
+    let host = tensors((1, batch, nq, head_dim), (1, batch, nk, head_dim), seed);
     let [q, k, v] = host.each_ref().map(|x| device.upload(x));
     let mut o = device.upload(&vec![f32::NAN; batch * nq * head_dim]);
     let mut lse = device.upload(&vec![f32::NAN; batch * nq]);

@@ -8,15 +8,15 @@ use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, St
 
 use super::stage1::tensors;
 use super::stage2::read;
-use super::{Exam, Input, Place, Rig, Whose, all, by};
-use crate::cause::{self, Explanation, probes};
+use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
+use crate::cause::{self, Explanation, Wrong, probes};
 
 /// FlashAttention as one kernel.
 pub(super) struct Flash;
 
 impl Exam for Flash {
     fn place(&self) -> Place {
-        Place::Device { lower: &[] }
+        OWN_KERNELS
     }
 
     fn lacks(&self) -> &'static [Feature] {
@@ -32,13 +32,16 @@ impl Exam for Flash {
         suites::stage4::attention(judge, rig.device, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
         let probes = probes::attention(self.lacks());
-        cause::explain(&cause::solved(probes, |problem, output| {
-            let packed = [Layout::Packed; 4];
-            *output = suites::stage4::solve(rig.device, rig.remote, problem, packed)?;
-            Ok::<_, AnyError>(())
-        }))
+        cause::explain(
+            wrong,
+            cause::solved(probes, |problem, output| {
+                let packed = [Layout::Packed; 4];
+                *output = suites::stage4::solve(rig.device, rig.remote, problem, packed)?;
+                Ok::<_, AnyError>(())
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -46,13 +49,14 @@ impl Exam for Flash {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let problems: &[_] = match input {
-            Input::Repeated => &[([2, 50, 70, 16], false), ([2, 65, 65, 64], true)],
-            Input::Timed => &[([4, 256, 256, 64], true)],
+        let small: &[_] = &[([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
+        let (problems, seed): (&[_], _) = match input {
+            Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
+            Input::Repeated | Input::Large => (small, 0),
         };
         by!(whose, rig.remote, &reference(rig)?, |own| {
             all(problems, |&(sizes, causal)| {
-                forward(own, rig.device, sizes, causal)
+                forward(own, rig.device, sizes, causal, seed)
             })
         })
     }
@@ -74,8 +78,9 @@ pub(crate) fn forward<F: Fused>(
     device: &Device,
     [heads, nq, nk, head_dim]: [usize; 4],
     causal: bool,
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
-    let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+    let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim), seed);
     let [q, k, v] = host.each_ref().map(|x| device.upload(x));
     let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
     let mut lse = device.upload(&vec![f32::NAN; heads * nq]);

@@ -1,7 +1,7 @@
 //! Tasks `update_cache`, `decode` and `split` of stage 5.
 
 use conformance::device::Device;
-use conformance::inputs::{normal, tensor};
+use conformance::inputs::{hash, normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::decode::{self, Problem};
 use conformance::suites::stage5::{DeviceCache, solve};
@@ -11,8 +11,8 @@ use ndarray::Array4;
 use stage1_reference::Feature;
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, Place, Rig, Whose, by};
-use crate::cause::{self, Cached, Explanation, Update, probes};
+use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, by};
+use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::remote::Decoder;
 
 /// New tokens into the cache.
@@ -44,19 +44,22 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
 
 impl Exam for UpdateCache {
     fn place(&self) -> Place {
-        Place::Device { lower: &[] }
+        OWN_KERNELS
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage5::update_cache(judge, rig.device, &learner(rig, false));
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
         let own = learner(rig, false);
-        cause::explain(&cause::solved(probes::update(), |problem, output| {
-            *output = updated(&own, rig.device, problem)?;
-            Ok::<_, AnyError>(())
-        }))
+        cause::explain(
+            wrong,
+            cause::solved(probes::update(), |problem, output| {
+                *output = updated(&own, rig.device, problem)?;
+                Ok::<_, AnyError>(())
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -64,15 +67,15 @@ impl Exam for UpdateCache {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let sizes = match input {
-            Input::Repeated => [2, 2, 5, 40, 33],
-            Input::Timed => [4, 8, 32, 40, 128],
+        let (sizes, seed) = match input {
+            Input::Timed(seed) => ([4, 8, 32, 40, 128], seed),
+            Input::Repeated | Input::Large => ([2, 2, 5, 40, 33], 0),
         };
         by!(
             whose,
             &learner(rig, false),
             &reference(rig, false)?,
-            |own| update(own, rig.device, sizes)
+            |own| update(own, rig.device, sizes, seed)
         )
     }
 }
@@ -82,11 +85,15 @@ pub(crate) fn update<D: Decoding>(
     own: &D,
     device: &Device,
     [batch, kv_heads, n, max_seq, head_dim]: [usize; 5],
+    seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
     let old = Array4::zeros((batch, kv_heads, max_seq, head_dim));
     let update = Update {
         before: [old.clone(), old],
-        rows: [1, 2].map(|seed| tensor((batch, kv_heads, n, head_dim), seed, normal)),
+        rows: [1, 2].map(|which| {
+            let shape = (batch, kv_heads, n, head_dim);
+            tensor(shape, hash(seed, which), normal)
+        }),
         counts: vec![n; batch],
         lengths: vec![max_seq; batch],
     };
@@ -132,7 +139,7 @@ fn updated<D: Decoding>(
 
 impl Exam for DecodeTask {
     fn place(&self) -> Place {
-        Place::Device { lower: &[] }
+        OWN_KERNELS
     }
 
     fn lacks(&self) -> &'static [Feature] {
@@ -148,12 +155,15 @@ impl Exam for DecodeTask {
         suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting));
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
         let own = learner(rig, self.splitting);
-        cause::explain(&cause::solved(probes::decode(), |problem, output| {
-            *output = solve(rig.device, &own, problem, [Layout::Packed; 2])?;
-            Ok::<_, AnyError>(())
-        }))
+        cause::explain(
+            wrong,
+            cause::solved(probes::decode(), |problem, output| {
+                *output = solve(rig.device, &own, problem, [Layout::Packed; 2])?;
+                Ok::<_, AnyError>(())
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -164,11 +174,14 @@ impl Exam for DecodeTask {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let problem = match (input, self.splitting) {
-            (Input::Repeated, _) => decode::counted(4, 2, 40, 200, Dtype::F32),
-            (Input::Timed, false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
-            (Input::Timed, true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
+        let mut problem = match (input, self.splitting) {
+            (Input::Timed(_), false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
+            (Input::Timed(_), true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
+            _ => decode::counted(4, 2, 40, 200, Dtype::F32),
         };
+        if let Input::Timed(seed) = input {
+            problem.q = tensor(problem.q.dim(), seed, normal);
+        }
         by!(
             whose,
             &learner(rig, self.splitting),

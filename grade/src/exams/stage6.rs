@@ -9,7 +9,7 @@ use stage1_reference::Feature;
 use stage6_pipeline::{Forward, Generate, Room, Source, Stage6};
 
 use super::{Exam, Input, Place, Rig, Whose, by};
-use crate::cause::{self, Explanation, probes};
+use crate::cause::{self, Explanation, Wrong, probes};
 use crate::remote::Remote;
 use crate::verdict::Kind;
 
@@ -26,6 +26,7 @@ const PLACE: Place = Place::Device {
         "stage5-decode/kernels/",
         "stage6-pipeline/kernels/",
     ],
+    reads_back: true,
 };
 
 const LACKS: [Feature; 1] = [Feature::Window];
@@ -47,10 +48,13 @@ impl Exam for ForwardTask {
         stage6::forward(judge, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        cause::explain(&cause::solved(probes::decoder(), |problem, output| {
-            solve(rig.remote, problem, output)
-        }))
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        cause::explain(
+            wrong,
+            cause::solved(probes::decoder(), |problem, output| {
+                solve(rig.remote, problem, output)
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -59,8 +63,8 @@ impl Exam for ForwardTask {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let problem = match input {
-            Input::Repeated => random(3),
-            Input::Timed => counted([2, 32, 3]),
+            Input::Timed(seed) => counted([2, 32, 3], seed),
+            Input::Repeated | Input::Large => random(3),
         };
         by!(whose, rig.remote, &Stage6, |own| logits(own, &problem))
     }
@@ -98,17 +102,20 @@ impl Exam for Demo {
         stage6::generate(judge, rig.remote);
     }
 
-    fn explain(&self, rig: &Rig<'_>) -> Option<Explanation> {
-        cause::explain(&cause::solved(probes::generation(), |problem, output| {
-            let problem = &problem.0;
-            let (prompt, most) = (&problem.prompt, problem.most);
-            let tokens = text(rig.remote, &problem.source, prompt, most, &problem.end)?;
-            *output = tokens
-                .into_iter()
-                .map(|token| token as f32)
-                .collect::<Array1<_>>();
-            Ok::<_, <Remote as Forward>::Error>(())
-        }))
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        cause::explain(
+            wrong,
+            cause::solved(probes::generation(), |problem, output| {
+                let problem = &problem.0;
+                let (prompt, most) = (&problem.prompt, problem.most);
+                let tokens = text(rig.remote, &problem.source, prompt, most, &problem.end)?;
+                *output = tokens
+                    .into_iter()
+                    .map(|token| token as f32)
+                    .collect::<Array1<_>>();
+                Ok::<_, <Remote as Forward>::Error>(())
+            }),
+        )
     }
 
     fn timed_case(&self) -> &'static str {
@@ -117,8 +124,8 @@ impl Exam for Demo {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problem, most) = match input {
-            Input::Repeated => (random(3), 5),
-            Input::Timed => (counted([1, 16, 6]), 6),
+            Input::Timed(seed) => (counted([1, 16, 6], seed), 6),
+            Input::Repeated | Input::Large => (random(3), 5),
         };
         by!(whose, rig.remote, &Stage6, |own| {
             tokens(own, &problem, most)
@@ -145,7 +152,7 @@ fn text<G: Generate>(
     let model = own.load(source)?;
     let room = Room {
         sequences: 1,
-        tokens: prompt.len() + most,
+        tokens: prompt.len() + most.saturating_sub(1),
     };
     let mut batch = own.batch(&model, room)?;
     own.generate(&mut batch, prompt, most, end)

@@ -33,14 +33,14 @@ pub(super) fn measure(rig: &Rig<'_>, splitting: bool, figures: &mut Figures) {
     };
     let recomputed = |n| {
         references(HEADS, || {
-            forward(&stage4, rig.device, [1, n, n, HEAD_DIM], true).map(drop)
+            forward(&stage4, rig.device, [1, n, n, HEAD_DIM], true, 0).map(drop)
         })
     };
     let own = learner(rig, splitting);
     let writing = |n| {
         let sizes = [1, 1, n, ROOM, HEAD_DIM];
         learners(rig.remote, HEADS, || {
-            update(&own, rig.device, sizes).map(drop)
+            update(&own, rig.device, sizes, 0).map(drop)
         })
     };
     let prompt = recomputed(PROMPT);

@@ -57,6 +57,10 @@ pub struct Called {
     pub outcome: Outcome,
     /// Its launches, if they were asked for.
     pub launches: Vec<Launch>,
+    /// Bytes that it copied from the device to the host, if they were asked for.
+    pub to_host: u64,
+    /// Bytes of its outputs.
+    pub output_bytes: u64,
     /// Memory in use afterwards.
     pub in_use: InUse,
     /// From request to reply, in seconds: the lesser of wall time and the program's processor time.
@@ -196,6 +200,8 @@ impl Remote {
         self.calls.borrow_mut().push(Called {
             outcome: reply.outcome.clone(),
             launches: reply.launches,
+            to_host: reply.to_host,
+            output_bytes: reply.outputs.iter().map(Tensor::bytes).sum(),
             in_use: reply.in_use,
             seconds: work.as_secs_f64(),
         });
@@ -335,7 +341,10 @@ mod tests {
                 flops: 1,
                 read_bytes: 1,
                 write_bytes: 1,
+                bound: String::new(),
+                detail: None,
             }],
+            to_host: 0,
             in_use: InUse::default(),
         };
         shorten(&mut reply);

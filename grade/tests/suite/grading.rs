@@ -130,6 +130,19 @@ fn broken_in(
     task: &str,
     files: &[(&str, String)],
 ) -> TaskGrade {
+    let task = changed_in(places, limits, stage, task, files);
+    assert_eq!(task.score, 0.0, "{task:#?}");
+    task
+}
+
+/// The same, of what need not be broken.
+fn changed_in(
+    places: &Places,
+    limits: Limits,
+    stage: u8,
+    task: &str,
+    files: &[(&str, String)],
+) -> TaskGrade {
     // One after the other, in the same folder: what is the same is built once.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,9 +159,7 @@ fn broken_in(
     };
     let tasks = select(Some(stage), Some(task)).unwrap();
     let mut grade = grade(&settings, &tasks, |_| {}).unwrap();
-    let task = grade.tasks.remove(0);
-    assert_eq!(task.score, 0.0, "{task:#?}");
-    task
+    grade.tasks.remove(0)
 }
 
 fn tmp(name: &str) -> PathBuf {
@@ -221,7 +232,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     // The frame of a reply: done, without outputs, without launches, and nothing is in use.
     (
         "answers",
-        r#"println!("\x06\0\0\0\0\0\0\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
+        r#"println!("\x08\0\0\0\0\0\0\0\0\0\0\0null"); eprintln!("score: 2"); panic!("printed")"#,
         &["printed"],
     ),
     ("is_wrong", r#"panic!("wrong")"#, &["wrong"]),
@@ -360,6 +371,38 @@ fn rust_that_does_not_compile_is_named_with_its_line() {
     says(&task, &["does not compile", &place, "mismatched types"]);
     assert!(
         task.findings[0].detail.contains("expected `u32`"),
+        "{task:#?}"
+    );
+}
+
+#[test]
+fn a_file_that_does_not_compile_costs_its_own_task_alone() {
+    let text = solution("stage2/src/gemm.rs") + "\nfn broken() -> u32 { \"text\" }\n";
+    let places = Places::submission(root(), "broken", tmp("broken"));
+    let other = [("src/gemm.rs", text.clone())];
+    let task = changed_in(&places, LIMITS, 2, "softmax", &other);
+    assert_eq!(task.headline, "Full marks.");
+    let task = broken(2, "gemm", &[("src/gemm.rs", text)]);
+    says(
+        &task,
+        &["does not compile", "exercises/stage2/src/gemm.rs:"],
+    );
+}
+
+#[test]
+fn a_file_that_is_absent_is_named() {
+    let places = Places::submission(root(), "absent", tmp("absent"));
+    fs::create_dir_all(places.submission.join("stage4/src")).unwrap();
+    let launch = solution("stage4/src/launch.rs");
+    fs::write(places.submission.join("stage4/src/launch.rs"), launch).unwrap();
+    let tasks = select(Some(4), None).unwrap();
+    let grade = grade(&Settings::new(places), &tasks, |_| {}).unwrap();
+    let [task] = &grade.tasks[..] else {
+        panic!("{grade:#?}");
+    };
+    says(task, &["Not in the submission: stage4/kernels/flash.cu"]);
+    assert!(
+        task.findings.iter().all(|finding| finding.cause.is_none()),
         "{task:#?}"
     );
 }

@@ -1,6 +1,6 @@
 //! One problem as its description: a row of the table, its name, and its tensors.
 
-use ndarray::Array4;
+use ndarray::{Array4, ArrayViewMut3, s};
 use stage1_reference::{BLOCK, Options, Sizes, Window};
 
 use super::Problem;
@@ -26,6 +26,8 @@ pub(super) enum Values {
     Normal,
     /// Logits of about this size, up to the sign; all are exact in f32 and differ by multiples of 1/8.
     Huge(Sign),
+    /// Logits of about −1e4, and a late key whose logits are a hundred above them.
+    Late,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,
     /// Normal with rare values of ten times the size.
@@ -34,7 +36,7 @@ pub(super) enum Values {
 
 /// The sign of huge logits.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Sign {
+pub(in crate::problems) enum Sign {
     Plus,
     Minus,
     Both,
@@ -192,6 +194,7 @@ impl Row {
             Values::Huge(Sign::Plus) => "_plus1e4",
             Values::Huge(Sign::Minus) => "_minus1e4",
             Values::Huge(Sign::Both) => "_both1e4",
+            Values::Late => "_minus1e4_late_outlier",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
@@ -241,6 +244,13 @@ impl Row {
                 huge(q_shape, 31, 256.0, Sign::Plus),
                 huge(k_shape, 32, 320.0, sign),
             ),
+            Values::Late => {
+                let mut k = huge(k_shape, 32, 320.0, Sign::Minus);
+                for mut of_batch in k.outer_iter_mut() {
+                    late(&mut of_batch, sizes.nk);
+                }
+                (huge(q_shape, 31, 256.0, Sign::Plus), k)
+            }
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
@@ -311,7 +321,12 @@ impl Row {
 
 /// Rows whose products with each other are ±81,920 and a small integer: every partial sum is exact in f32 (and every
 /// element in bf16), so that any order of summation gives the same logits, about ±10,240 at D = 64.
-fn huge([b, h, n, d]: [usize; 4], seed: u64, size: f32, sign: Sign) -> Array4<f32> {
+pub(in crate::problems) fn huge(
+    [b, h, n, d]: [usize; 4],
+    seed: u64,
+    size: f32,
+    sign: Sign,
+) -> Array4<f32> {
     Array4::from_shape_fn((b, h, n, d), |(z, y, i, x)| {
         let row = ((z * h + y) * n + i) as u64;
         if x > 0 {
@@ -324,6 +339,12 @@ fn huge([b, h, n, d]: [usize; 4], seed: u64, size: f32, sign: Sign) -> Array4<f3
             Sign::Both => -size,
         }
     })
+}
+
+/// Raises the logits of the last but one of `n` keys of a sequence, `[H, N, D]`, whose keys are [`huge`]: a loop over tiles of
+/// keys finds its maximum late.
+pub(in crate::problems) fn late(k: &mut ArrayViewMut3<'_, f32>, n: usize) {
+    k.slice_mut(s![.., n - 2, 0]).mapv_inplace(|x| x + 4.0);
 }
 
 /// Rows that are 100 in one element and 0 elsewhere.
@@ -340,8 +361,6 @@ fn one_hot([b, h, n, d]: [usize; 4], seed: u64) -> Array4<f32> {
 
 #[cfg(test)]
 mod tests {
-    use ndarray::s;
-
     use super::*;
 
     #[test]

@@ -186,6 +186,8 @@ fn nasty_values() -> Vec<Row> {
     for sign in [Sign::Plus, Sign::Minus, Sign::Both] {
         rows.extend(row.values(Values::Huge(sign)).both());
     }
+    // More keys than a tile has.
+    rows.extend(Row::new(1, 2, 9, 1100, 64).values(Values::Late).both());
     rows.push(row.values(Values::Huge(Sign::Plus)).mask(Mask::EmptyRows));
     rows.push(row.values(Values::Huge(Sign::Minus)).window(7, 0));
     rows.extend(row.values(Values::OneHot).both());

@@ -134,7 +134,7 @@ pub fn solve(
     };
     let outputs = Outputs {
         o: o.view_mut(),
-        lse: Some(device_lse.as_view_mut()),
+        lse: problem.wants_lse.then(|| device_lse.as_view_mut()),
     };
     own.decode(inputs, outputs, &shape)?;
     device.read_into(&device_lse, &mut lse)?;

@@ -1,13 +1,14 @@
 //! Attention with the whole row of scores.
 
+use std::any::Any;
 use std::sync::LazyLock;
 
 use conformance::problems::{Problem, UNWRITTEN, attention};
-use grade::cause::{Cause, probes};
+use grade::cause::{Cause, explain, probes};
 use ndarray::{Array3, s};
 use stage1_reference::{Options, Output};
 
-use super::{Mistake, causes, named};
+use super::{Mistake, causes, named, solved};
 
 /// The softmax of a row of scores, right or wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +16,7 @@ pub enum Softmax {
     Right,
     NoMax,
     NoMaxGuarded,
+    MaxFromZero,
     NotNormalised,
     LseBase2,
     LseWithoutMax,
@@ -109,6 +111,9 @@ pub fn soften(row: &mut [f32], how: Softmax) -> f32 {
     if matches!(how, Softmax::NoMax | Softmax::NoMaxGuarded) {
         max = 0.0;
     }
+    if how == Softmax::MaxFromZero {
+        max = max.max(0.0);
+    }
     row.iter_mut().for_each(|x| *x = (*x - max).exp());
     let counted = |j: usize| match how {
         Softmax::OneWarp(threads) => j % threads < 32,
@@ -142,12 +147,37 @@ pub fn problems() -> Vec<attention::Problem> {
 
 #[test]
 fn mistakes_in_attention_are_named() {
-    let mistakes: [Mistake<Naive>; 22] = [
+    let mistakes: [Mistake<Naive>; 27] = [
         (Cause::NoMaxSubtraction, |it| it.softmax = Softmax::NoMax),
         (Cause::NoMaxSubtraction, |it| {
             it.softmax = Softmax::NoMaxGuarded
         }),
+        (Cause::MaximumFromZero, |it| {
+            it.softmax = Softmax::MaxFromZero
+        }),
         (Cause::MissingScale, |it| it.scale = |_, _| 1.0),
+        (Cause::WrongScale, |it| {
+            it.scale = |scale, d| match scale * scale * d as f32 {
+                0.999..1.001 => 0.125,
+                _ => scale,
+            }
+        }),
+        (Cause::CausalWraps, |it| {
+            it.last = |i, nq, nk| if i + nk < nq { nk } else { i + nk - nq }
+        }),
+        // The loop over keys takes tiles of 32, for tiles of 16 queries.
+        (Cause::CausalEndsEarly, |it| {
+            it.last = |i, nq, nk| {
+                let end = i / 16 * 16 + nk - nq;
+                ((end + 31).div_euclid(32) * 32 - 1).min(i + nk - nq)
+            }
+        }),
+        (Cause::CausalTopLeft, |it| {
+            it.last = |i, nq, nk| {
+                let end = i / 16 * 16 + 16 + nk - nq;
+                ((end + 31).div_euclid(32) * 32 - 1).min(i)
+            }
+        }),
         (Cause::WrongScale, |it| it.scale = |_, d| 1.0 / d as f32),
         (Cause::CausalOffByOne, |it| {
             it.last = |i, nq, nk| i + nk - nq - 1
@@ -184,6 +214,31 @@ fn mistakes_in_attention_are_named() {
 }
 
 #[test]
+fn a_cause_gives_the_very_values_of_the_problem_that_failed() {
+    let wrong = Naive {
+        scale: |_, _| 1.0,
+        ..RIGHT
+    };
+    let failed = &problems()[0];
+    let mut other = naive(failed, &wrong);
+    other.o.mapv_inplace(|x| 1.5 * x);
+    for (output, cause) in [
+        (naive(failed, &wrong), Some(Cause::MissingScale)),
+        (other, None),
+    ] {
+        let kept: [Box<dyn Any>; 1] = [Box::new((failed.clone(), output))];
+        let probes = solved(problems(), |problem| naive(problem, &wrong));
+        let found = explain(&kept, probes);
+        let name = failed.name().to_owned();
+        let found = found.map(|(explanation, case)| (explanation.cause, case));
+        assert_eq!(found, cause.map(|cause| (cause, name)));
+    }
+    let kept: [Box<dyn Any>; 1] = [Box::new("a problem of another type")];
+    let probes = solved(problems(), |problem| naive(problem, &wrong));
+    assert_eq!(explain(&kept, probes), None);
+}
+
+#[test]
 fn exchanged_arguments_are_named() {
     let found = causes(problems(), |problem| {
         let mut other = problem.clone();
@@ -208,7 +263,7 @@ fn a_computed_nan_and_the_nan_from_before_are_told_apart() {
             output
         })
     };
-    assert_eq!(with(f32::from_bits(0x7fff_ffff)), [Cause::NanFromMaskedRow]);
-    assert_eq!(with(f32::NAN), [Cause::NanFromMaskedRow]);
+    assert_eq!(with(f32::from_bits(0x7fff_ffff)), [Cause::ZeroByZero]);
+    assert_eq!(with(f32::NAN), [Cause::ZeroByZero]);
     assert_eq!(with(UNWRITTEN), [Cause::NotWritten]);
 }

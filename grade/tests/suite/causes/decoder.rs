@@ -42,7 +42,7 @@ fn mistakes_in_a_text_are_named() {
             let output = text.collect();
             (problem, output)
         });
-        let found = explain(&Vec::from_iter(solved)).map(|explanation| explanation.cause);
+        let found = explain(&[], Vec::from_iter(solved)).map(|(explanation, _)| explanation.cause);
         assert_eq!(found, cause);
     }
 }
