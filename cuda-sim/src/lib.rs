@@ -19,7 +19,7 @@
 //! # What is simulated
 //!
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`,
-//! `t4`), CUDA 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small
+//! `t4`, `a6000`, `rtx3090`, `rtx5090`, `rtx2080s`), CUDA 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small
 //! `ulimit -v`), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host pointers. A
 //! stream runs inside the call that submits work until it has to wait; then it gets a thread.
 //! Events measure modelled time on that device: `MODEL.md`, not validated on hardware. A kernel's
@@ -74,7 +74,7 @@ pub use install::{InstallError, install};
 pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
-pub use profile::{Counters, LaunchProfile, LineProfile, Sectors, Wavefronts};
+pub use profile::{Counters, LaunchProfile, LineProfile, Phase, Sectors, Wavefronts};
 pub use program::{op::Class, ptxas_report::Resources};
 pub use recorder::{MemoryOperations, Recording, Total, profile, record};
 pub use settings::product_memory;

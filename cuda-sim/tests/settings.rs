@@ -141,12 +141,16 @@ fn child_is_refused() -> Outcome {
 
 /// Expected of a child with `CUDA_SIM_DEVICE`: name, compute capability, multiprocessors, threads
 /// of one and registers of `count` by the committed report.
-const DEVICES: [(&str, i32, i32, i32, i32); 5] = [
+const DEVICES: [(&str, i32, i32, i32, i32); 9] = [
     ("h100", 90, 132, 2048, 8),
     ("h200", 90, 132, 2048, 8),
     ("a100", 80, 108, 2048, 8),
     ("rtx4090", 89, 128, 1536, 8),
     ("t4", 75, 40, 1024, 5),
+    ("a6000", 86, 84, 1536, 8),
+    ("rtx3090", 86, 82, 1536, 8),
+    ("rtx5090", 120, 170, 1536, 8),
+    ("rtx2080s", 75, 48, 1024, 5),
 ];
 
 #[test]

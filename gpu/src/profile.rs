@@ -8,7 +8,7 @@
 //! ```
 
 pub use cuda_sim::{
-    Class, Counters, LaunchProfile, LineProfile, MemoryOperations, ModelledTime, Recording,
+    Class, Counters, LaunchProfile, LineProfile, MemoryOperations, ModelledTime, Phase, Recording,
     Resource, Resources, Sectors, Total, Wavefronts,
 };
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Registers are 32-bit and per thread; spills and static shared memory are bytes, spills per
-//! thread.
+//! thread. `, frame 64` at the end is local memory per thread, spilled registers with it; no frame
+//! stands there if none is left.
 
 use std::fmt;
 
@@ -30,6 +31,8 @@ pub struct Resources {
     pub spill_loads: u32,
     /// Static shared memory per block, bytes.
     pub shared: u32,
+    /// Local memory per thread, bytes: arrays that are not kept in registers, and spilled registers.
+    pub frame: u32,
 }
 
 impl fmt::Display for Resources {
@@ -38,7 +41,11 @@ impl fmt::Display for Resources {
         write!(f, "registers {}, ", self.registers)?;
         write!(f, "spill stores {}, ", self.spill_stores)?;
         write!(f, "spill loads {}, ", self.spill_loads)?;
-        write!(f, "shared {}", self.shared)
+        write!(f, "shared {}", self.shared)?;
+        match self.frame {
+            0 => Ok(()),
+            frame => write!(f, ", frame {frame}"),
+        }
     }
 }
 
@@ -119,6 +126,7 @@ fn resources_of_line(line: &str) -> Option<Resources> {
         spill_stores: number("spill stores")?,
         spill_loads: number("spill loads")?,
         shared: number("shared")?,
+        frame: number("frame").unwrap_or(0),
     })
 }
 
@@ -138,6 +146,7 @@ pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> 
                 spill_stores: 0,
                 spill_loads: 0,
                 shared: 0,
+                frame: 0,
             });
         } else if let Some((_, name)) = line.split_once("Function properties for ") {
             function = name.trim().to_owned();
@@ -147,6 +156,7 @@ pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> 
                 match what {
                     "registers" => kernel.registers = number,
                     "smem" => kernel.shared = number,
+                    "stack frame" if of_kernel => kernel.frame = number,
                     "spill stores" if of_kernel => kernel.spill_stores = number,
                     "spill loads" if of_kernel => kernel.spill_loads = number,
                     _ => {}
@@ -158,9 +168,14 @@ pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> 
     kernels
 }
 
-/// Reads `Used 10 registers` or `1024 bytes smem` as the number and what it counts.
+/// Reads `Used 10 registers`, `1024 bytes smem` or `ptxas  .  24 bytes stack frame` as the number and
+/// what it counts.
 fn measured(part: &str) -> Option<(u32, &str)> {
-    let (number, what) = part.trim().trim_start_matches("Used ").split_once(' ')?;
+    let part = part.trim().trim_start_matches("Used ");
+    let part = part
+        .trim_start_matches("ptxas")
+        .trim_start_matches([' ', '.']);
+    let (number, what) = part.split_once(' ')?;
     Some((number.parse().ok()?, what.trim_start_matches("bytes ")))
 }
 
@@ -172,10 +187,10 @@ mod tests {
 ptxas info    : 8 bytes gmem, 16 bytes cmem[4]
 ptxas info    : Compiling entry function 'h' for 'sm_75'
 ptxas info    : Function properties for h
-ptxas         .     0 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
+ptxas         .     40 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads
 ptxas info    : Used 10 registers, 1024 bytes smem, 360 bytes cmem[0]
 ptxas info    : Function properties for _Z1gf
-ptxas         .     0 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads
+ptxas         .     24 bytes stack frame, 16 bytes spill stores, 16 bytes spill loads
 ptxas info    : Compiling entry function 'f' for 'sm_75'
 ptxas info    : Function properties for f
 ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -192,7 +207,7 @@ ptxas info    : Used 12 registers, used 1 barriers, 360 bytes cmem[0]
             lines,
             [
                 "sm_75 f: registers 12, spill stores 0, spill loads 0, shared 0",
-                "sm_75 h: registers 10, spill stores 4, spill loads 8, shared 1024",
+                "sm_75 h: registers 10, spill stores 4, spill loads 8, shared 1024, frame 40",
             ]
         );
     }

@@ -63,7 +63,9 @@ pub(crate) struct Capability {
     pub number: u32,
     pub max_threads_per_multiprocessor: u32,
     pub max_blocks_per_multiprocessor: u32,
-    /// Bytes.
+    /// Bytes of the first-level cache and shared memory together.
+    pub l1_bytes: u32,
+    /// Bytes of shared memory.
     pub shared_per_multiprocessor: u32,
     /// Bytes of a block that has asked for more than [`SHARED_PER_BLOCK`].
     pub shared_per_block_optin: u32,
@@ -249,6 +251,10 @@ mod tests {
             ("a100", 312.0, Some(156.0), 624.0),
             ("rtx4090", 165.2, Some(82.6), 660.6),
             ("t4", 65.0, None, 130.0),
+            ("a6000", 154.8, Some(77.4), 309.7),
+            ("rtx3090", 71.0, Some(35.6), 284.0),
+            ("rtx5090", 209.5, Some(104.8), 838.0),
+            ("rtx2080s", 44.6, None, 178.4),
         ] {
             let device = named(name);
             // NVIDIA's peaks of the H100 are at 1.83 GHz.
@@ -277,6 +283,10 @@ mod tests {
             ("a100", 19.5, 9.7, 19.5),
             ("rtx4090", 82.6, 1.29, 1.29),
             ("t4", 8.1, 0.254, 0.254),
+            ("a6000", 38.7, 0.605, 0.605),
+            ("rtx3090", 35.6, 0.556, 0.556),
+            ("rtx5090", 104.8, 1.637, 1.637),
+            ("rtx2080s", 11.15, 0.348, 0.348),
         ] {
             let device = named(name);
             let peak =
@@ -311,6 +321,8 @@ mod tests {
             // 1 warp: blocks run out first.
             ("h100", 32, 0, 0, 32),
             ("t4", 32, 0, 0, 16),
+            ("rtx3090", 32, 0, 0, 16),
+            ("rtx5090", 32, 0, 0, 24),
             ("rtx4090", 32, 0, 0, 24),
             // 33 threads are two warps.
             ("a100", 33, 0, 0, 32),

@@ -32,6 +32,7 @@ static HOPPER: Capability = Capability {
     number: 90,
     max_threads_per_multiprocessor: 2048,
     max_blocks_per_multiprocessor: 32,
+    l1_bytes: 256 << 10,
     shared_per_multiprocessor: 228 << 10,
     shared_per_block_optin: 227 << 10,
     shared_reserved_per_block: 1 << 10,
@@ -53,6 +54,7 @@ static ADA: Capability = Capability {
     number: 89,
     max_threads_per_multiprocessor: 1536,
     max_blocks_per_multiprocessor: 24,
+    l1_bytes: 128 << 10,
     shared_per_multiprocessor: 100 << 10,
     shared_per_block_optin: 99 << 10,
     shared_reserved_per_block: 1 << 10,
@@ -74,6 +76,7 @@ static AMPERE: Capability = Capability {
     number: 80,
     max_threads_per_multiprocessor: 2048,
     max_blocks_per_multiprocessor: 32,
+    l1_bytes: 192 << 10,
     shared_per_multiprocessor: 164 << 10,
     shared_per_block_optin: 163 << 10,
     shared_reserved_per_block: 1 << 10,
@@ -89,10 +92,49 @@ static AMPERE: Capability = Capability {
     shared_bytes_per_clock: 128,
 };
 
+/// GA102 in professional products.
+static AMPERE_GA102: Capability = Capability {
+    number: 86,
+    max_threads_per_multiprocessor: 1536,
+    max_blocks_per_multiprocessor: 16,
+    l1_bytes: 128 << 10,
+    shared_per_multiprocessor: 100 << 10,
+    shared_per_block_optin: 99 << 10,
+    shared_reserved_per_block: 1 << 10,
+    shared_grain: 128,
+    fp32_lanes: 128,
+    fp64_lanes: 2,
+    special_lanes: 16,
+    tensor_fmas: 512, // 128 per tensor core and clock, 4 cores
+    tensor_tf32_fmas: 256,
+    tensor_f64_fmas: 2, // not in these tensor cores: the rate of f64
+    tensor_int8_fmas: 1024,
+    load_store_lanes: 16,
+    shared_bytes_per_clock: 128,
+};
+
+/// In GeForce products tensor cores sum in f32 at half the rate (NVIDIA Ampere GA102 GPU
+/// Architecture white paper, RTX 3090: 71 TFLOPS), and multiply tf32 and 8-bit integers at that of
+/// the white paper's table.
+static AMPERE_GEFORCE: Capability = Capability {
+    tensor_fmas: 256,
+    tensor_tf32_fmas: 128,
+    ..AMPERE_GA102
+};
+
+/// CUDA C++ Programming Guide 12.8, compute capability 12.0; NVIDIA RTX Blackwell GPU Architecture
+/// white paper, RTX 5090: 209.5 TFLOPS of f16 with f32 sums, 838 TOPS of 8-bit integers.
+static BLACKWELL_GEFORCE: Capability = Capability {
+    number: 120,
+    max_blocks_per_multiprocessor: 24,
+    ..AMPERE_GEFORCE
+};
+
 static TURING: Capability = Capability {
     number: 75,
     max_threads_per_multiprocessor: 1024,
     max_blocks_per_multiprocessor: 16,
+    l1_bytes: 96 << 10,
     shared_per_multiprocessor: 64 << 10,
     shared_per_block_optin: 64 << 10,
     shared_reserved_per_block: 0,
@@ -106,6 +148,13 @@ static TURING: Capability = Capability {
     tensor_int8_fmas: 1024,
     load_store_lanes: 16,
     shared_bytes_per_clock: 64,
+};
+
+/// GeForce products sum in f32 at half the rate: NVIDIA Turing GPU Architecture white paper, RTX
+/// 2080 Ti.
+static TURING_GEFORCE: Capability = Capability {
+    tensor_fmas: 256,
+    ..TURING
 };
 
 /// NVIDIA H100 Tensor Core GPU data sheet, SXM: 3.35 TB/s; 67 f32 TFLOPS, which is 1.98 GHz.
@@ -202,5 +251,73 @@ const T4: Device = Device {
     copy_engines: 3,
 };
 
+/// NVIDIA RTX A6000 data sheet: 768 GB/s, 38.7 TFLOPS, which is 1.8 GHz.
+const A6000: Device = Device {
+    name: "a6000",
+    product: "RTX A6000 48 GB",
+    capability: &AMPERE_GA102,
+    multiprocessors: 84,
+    clock_khz: 1_800_000,
+    l2_bytes: 6 << 20,
+    // [gpu-benches], `gpu-cache` on an A40, the same chip: 2410 GB/s at 1.725 GHz for data sets of
+    // 0.5 to 3 MiB.
+    l2_bytes_per_clock: 1397.1,
+    memory_bytes: 48 << 30,
+    memory_clock_khz: 8_001_000,
+    memory_bus_bits: 384,
+    dram_bytes_per_second: 768e9,
+    host_bytes_per_second: 32e9, // PCIe 4.0
+    copy_engines: 2,
+};
+
+/// NVIDIA Ampere GA102 GPU Architecture white paper, GeForce RTX 3090.
+const RTX3090: Device = Device {
+    name: "rtx3090",
+    product: "GeForce RTX 3090",
+    capability: &AMPERE_GEFORCE,
+    multiprocessors: 82,
+    clock_khz: 1_695_000,
+    memory_bytes: 24 << 30,
+    memory_clock_khz: 9_751_000,
+    dram_bytes_per_second: 936.2e9,
+    ..A6000
+};
+
+/// NVIDIA RTX Blackwell GPU Architecture white paper, GeForce RTX 5090.
+const RTX5090: Device = Device {
+    name: "rtx5090",
+    product: "GeForce RTX 5090",
+    capability: &BLACKWELL_GEFORCE,
+    multiprocessors: 170,
+    clock_khz: 2_407_000,
+    l2_bytes: 96 << 20,
+    // Estimated: as much for each multiprocessor as the RTX 4090's.
+    l2_bytes_per_clock: 2154.5,
+    memory_bytes: 32 << 30,
+    memory_clock_khz: 14_001_000,
+    memory_bus_bits: 512,
+    dram_bytes_per_second: 1.792e12,
+    host_bytes_per_second: 64e9, // PCIe 5.0
+    copy_engines: 2,
+};
+
+/// NVIDIA's page of the GeForce RTX 2080 Super: 3072 f32 lanes, 1.815 GHz, 496 GB/s; NVIDIA Turing
+/// GPU Architecture white paper: the TU104 chip.
+const RTX2080S: Device = Device {
+    name: "rtx2080s",
+    product: "GeForce RTX 2080 Super",
+    capability: &TURING_GEFORCE,
+    multiprocessors: 48,
+    clock_khz: 1_815_000,
+    // Estimated: as much for each multiprocessor as the T4's.
+    l2_bytes_per_clock: 958.4,
+    memory_bytes: 8 << 30,
+    memory_clock_khz: 7_751_000,
+    dram_bytes_per_second: 496e9,
+    ..T4
+};
+
 /// All of them; the first is the default.
-pub(crate) static DEVICES: [Device; 5] = [H100, H200, A100, RTX4090, T4];
+pub(crate) static DEVICES: [Device; 9] = [
+    H100, H200, A100, RTX4090, T4, A6000, RTX3090, RTX5090, RTX2080S,
+];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::exec::access::loaded_lines::LoadedLines;
 use crate::exec::access::spare_patterns;
 use crate::exec::access::traffic::Counters;
 use crate::exec::aligned_bytes::Bytes;
@@ -78,6 +79,7 @@ impl LaunchAttempt {
             },
             counters: Counters {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
+                loaded: LoadedLines::default(),
                 sectors: self.sectors.as_ref(),
             },
             patterns: spare_patterns::take(&self.launch.kernel, self.launch.shared_bytes()),

@@ -3,6 +3,7 @@
 //!
 //! Each host thread counts on its own; the sums over threads do not depend on who ran what.
 
+use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use crate::profile::add_fields;
@@ -24,6 +25,11 @@ pub(crate) struct Traffic {
     pub global: Transfers,
     pub shared: Transfers,
     pub local: Transfers,
+    /// Sectors of global memory that a block had not loaded before.
+    pub first: u64,
+    /// Wavefronts of the unit that is both shared memory and L1 cache, with neighbouring loads of
+    /// shared memory joined.
+    pub wavefronts: u64,
 }
 
 /// Traffic with one memory.
@@ -50,6 +56,8 @@ pub(crate) struct Tallies {
     pub sectors_read: u64,
     /// Sectors of device memory that the launch wrote, each once.
     pub sectors_written: u64,
+    /// Lanes of atomic operations by address of device memory.
+    pub atomics: HashMap<u64, u64>,
 }
 
 impl Tallies {
@@ -71,6 +79,10 @@ impl AddAssign<&Tallies> for Tallies {
             sum.global += &more.global;
             sum.shared += &more.shared;
             sum.local += &more.local;
+            add_fields!(sum += more: first, wavefronts);
+        }
+        for (address, lanes) in &other.atomics {
+            *self.atomics.entry(*address).or_default() += lanes;
         }
         add_fields!(self += other: sectors_read, sectors_written);
     }

@@ -1,12 +1,13 @@
-//! Modelled times of a ladder of matrix products against published ones.
+//! Modelled times of ladders of kernels against published ones: a ladder of matrix products of this
+//! project, whose kernels run here, and public ladders, whose counted work is in `ladders.txt`.
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 use std::sync::Arc;
 
 use super::*;
-use crate::device::{Capability, DEVICES};
-use crate::profile::{LaunchProfile, Sectors, Wavefronts};
+use crate::device::DEVICES;
+use crate::profile::LaunchProfile;
 use crate::program::ptxas_report;
 
 /// Rows and columns of the matrices whose times are published.
@@ -15,42 +16,6 @@ const SIZE: u64 = 4096;
 const SAMPLE: u64 = 256;
 /// Depth of the two products that are simulated. What a block does is linear in the depth.
 const DEPTHS: [u64; 2] = [64, 128];
-
-/// NVIDIA RTX A6000 data sheet: 768 GB/s, 38.7 TFLOPS, which is 1.8 GHz. NVIDIA Ampere GA102 GPU
-/// Architecture white paper: the multiprocessor. CUDA C++ Programming Guide: limits of 8.6.
-const A6000: Device = Device {
-    name: "a6000",
-    product: "RTX A6000",
-    capability: &Capability {
-        number: 86,
-        max_threads_per_multiprocessor: 1536,
-        max_blocks_per_multiprocessor: 16,
-        shared_per_multiprocessor: 100 << 10,
-        shared_per_block_optin: 99 << 10,
-        shared_reserved_per_block: 1 << 10,
-        shared_grain: 128,
-        fp32_lanes: 128,
-        fp64_lanes: 2,
-        special_lanes: 16,
-        tensor_fmas: 512,
-        tensor_tf32_fmas: 256,
-        tensor_f64_fmas: 2,
-        tensor_int8_fmas: 1024,
-        load_store_lanes: 16,
-        shared_bytes_per_clock: 128,
-    },
-    multiprocessors: 84,
-    clock_khz: 1_800_000,
-    l2_bytes: 6 << 20,
-    // Estimated: as much for each multiprocessor as the RTX 4090's.
-    l2_bytes_per_clock: 1064.6,
-    memory_bytes: 48 << 30,
-    memory_clock_khz: 8_001_000,
-    memory_bus_bits: 384,
-    dram_bytes_per_second: 768e9,
-    host_bytes_per_second: 32e9,
-    copy_engines: 2,
-};
 
 struct Rung {
     kernel: &'static str,
@@ -134,52 +99,13 @@ fn at_full_size(samples: [u64; 2]) -> u64 {
     (samples[0] + steps * (samples[1] - samples[0])) * blocks
 }
 
-fn latency_clocks(launch: &LaunchProfile) -> u64 {
-    // All blocks of a sample run at once, each warp alone: one round on the default device.
-    let blocks: u32 = launch.grid.iter().product();
-    let warps = launch.block.iter().product::<u32>() / WARP_SIZE * blocks;
-    let (_, seconds) = launch
-        .time
-        .parts
-        .iter()
-        .find(|(r, _)| *r == Resource::Latency)
-        .unwrap();
-    (seconds * DEVICES[0].clock_hz() * f64::from(warps)).round() as u64
-}
-
-/// Everything that the model looks at.
-fn counters([a, b]: [&Counters; 2]) -> Counters {
-    let sectors = |f: fn(&Counters) -> Sectors| {
-        let (a, b) = (f(a), f(b));
-        Sectors {
-            requests: at_full_size([a.requests, b.requests]),
-            sectors: at_full_size([a.sectors, b.sectors]),
-            bytes: at_full_size([a.bytes, b.bytes]),
-        }
+/// The phases of a launch of full size.
+fn phases([a, b]: [&LaunchProfile; 2]) -> Vec<Phase> {
+    let phase = |(a, b): (&Phase, &Phase)| {
+        let figures = a.figures().into_iter().zip(b.figures());
+        Phase::from_figures(figures.map(|((_, a), (_, b))| at_full_size([a, b]))).unwrap()
     };
-    let wavefronts = |f: fn(&Counters) -> Wavefronts| {
-        let (a, b) = (f(a), f(b));
-        Wavefronts {
-            requests: at_full_size([a.requests, b.requests]),
-            wavefronts: at_full_size([a.wavefronts, b.wavefronts]),
-            ideal: at_full_size([a.ideal, b.ideal]),
-            bytes: at_full_size([a.bytes, b.bytes]),
-        }
-    };
-    let mut counters = Counters {
-        warp_instructions: at_full_size([a.warp_instructions, b.warp_instructions]),
-        global_loads: sectors(|c| c.global_loads),
-        global_stores: sectors(|c| c.global_stores),
-        local: sectors(|c| c.local),
-        cache_lines: at_full_size([a.cache_lines, b.cache_lines]),
-        shared_loads: wavefronts(|c| c.shared_loads),
-        shared_stores: wavefronts(|c| c.shared_stores),
-        ..Counters::default()
-    };
-    for class in Class::ALL {
-        counters.classes[class as usize] = at_full_size([a.of(class), b.of(class)]);
-    }
-    counters
+    a.phases.iter().zip(&b.phases).map(phase).collect()
 }
 
 /// Modelled over published seconds of each rung that has a published time, and what `MODEL.md` says
@@ -194,26 +120,65 @@ struct Comparison {
     scale: f64,
 }
 
+/// Times that differ by less are alike.
+const ALIKE: f64 = 1.03;
+
+/// A rung: its modelled seconds, those of its two longest parts, and its published seconds.
+type Times = (f64, [f64; 2], f64);
+
 impl Comparison {
-    fn new(times: &[(f64, Option<f64>)]) -> Comparison {
-        let both: Vec<(f64, f64)> = times.iter().filter_map(|&(a, b)| Some((a, b?))).collect();
+    fn new(rungs: &[Option<Times>]) -> Comparison {
+        let both: Vec<Times> = rungs.iter().flatten().copied().collect();
         let count = both.len() as f64;
-        let rank = |time: f64, all: fn(&(f64, f64)) -> f64| {
-            both.iter().filter(|other| all(other) < time).count() as f64
-        };
-        let apart = both.iter().map(|&(modelled, published)| {
-            (rank(modelled, |b| b.0) - rank(published, |b| b.1)).powi(2)
+        let all = (0..both.len()).collect();
+        // Alike by their longest part, rungs are in the order of their second-longest.
+        let modelled: Vec<usize> = alike(all, |i| both[i].0)
+            .into_iter()
+            .flat_map(|rungs| alike(rungs, |i| both[i].1[1]))
+            .flat_map(|mut rungs| {
+                rungs.sort_by(|&i, &j| both[i].0.total_cmp(&both[j].0));
+                rungs
+            })
+            .collect();
+        // Alike in print, they are in the order of the model.
+        let place = |i: usize| modelled.iter().position(|&j| j == i).unwrap();
+        let published = alike(modelled.clone(), |i| both[i].2);
+        let published = published.into_iter().flat_map(|mut rungs| {
+            rungs.sort_by_key(|&i| place(i));
+            rungs
         });
-        let logs: Vec<f64> = both.iter().map(|&(a, b)| (a / b).ln()).collect();
+        let apart = published.enumerate().map(|(rank, i)| {
+            let apart = place(i) as f64 - rank as f64;
+            apart * apart
+        });
+        let logs: Vec<f64> = both.iter().map(|&(a, _, b)| (a / b).ln()).collect();
         let mean = logs.iter().sum::<f64>() / count;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
+        let ratio = |&(modelled, _, published): &Times| modelled / published;
         Comparison {
-            ratios: times.iter().map(|&(a, b)| Some(a / b?)).collect(),
+            ratios: rungs.iter().map(|rung| rung.as_ref().map(ratio)).collect(),
             rank: 1.0 - 6.0 * apart.sum::<f64>() / (count * (count * count - 1.0)),
             spread: variance.sqrt().exp(),
             scale: mean.exp(),
         }
     }
+
+    fn relative(&self, rung: usize) -> Option<f64> {
+        self.ratios[rung].map(|ratio| ratio / self.scale)
+    }
+}
+
+/// The rungs by seconds, in groups: each is alike the first of its group.
+fn alike(mut rungs: Vec<usize>, seconds: impl Fn(usize) -> f64) -> Vec<Vec<usize>> {
+    rungs.sort_by(|&i, &j| seconds(i).total_cmp(&seconds(j)));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for rung in rungs {
+        match groups.last_mut() {
+            Some(group) if seconds(rung) <= ALIKE * seconds(group[0]) => group.push(rung),
+            _ => groups.push(vec![rung]),
+        }
+    }
+    groups
 }
 
 /// The rows of the table in `MODEL.md`.
@@ -225,7 +190,7 @@ fn table(comparisons: &[Comparison]) -> Vec<String> {
     };
     let rungs = RUNGS.iter().enumerate().map(|(i, rung)| {
         row(&format!("`{}`", rung.kernel), &|comparison| {
-            comparison.ratios[i].map(|ratio| format!("{:.2}", ratio / comparison.scale))
+            comparison.relative(i).map(|ratio| format!("{ratio:.2}"))
         })
     });
     let sums = [
@@ -236,35 +201,45 @@ fn table(comparisons: &[Comparison]) -> Vec<String> {
     rungs.chain(sums).collect()
 }
 
+fn named(name: &str) -> &'static Device {
+    DEVICES.iter().find(|device| device.name == name).unwrap()
+}
+
+fn times(device: &Device, work: &Work, published: f64) -> Times {
+    let time = time(device, work);
+    (time.seconds, time.longest_two(), published)
+}
+
 #[test]
 fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
     crate::install().unwrap();
     let stream = CudaContext::new(0).unwrap().default_stream();
-    let named = |name| DEVICES.iter().find(|device| device.name == name).unwrap();
-    let devices = [&A6000, named("rtx4090"), named("a100")];
-    let mut times = devices.map(|_| Vec::new());
+    let devices = ["a6000", "rtx4090", "a100"].map(named);
+    let mut rungs = devices.map(|_| Vec::new());
     for rung in &RUNGS {
         let [a, b] = samples(&stream, rung);
-        let counters = counters([&a.total, &b.total]);
         for (i, device) in devices.into_iter().enumerate() {
             let work = Work {
-                counters: &counters,
+                phases: phases([&a, &b]),
                 compulsory_bytes: 3 * SIZE * SIZE * 4,
                 blocks: SIZE / rung.tile[0] * (SIZE / rung.tile[1]),
                 threads: rung.block.0 * rung.block.1,
                 shared_bytes: a.shared_bytes,
                 resources: ptxas_report::find(rung.ptx, rung.kernel, device.capability.number),
-                latency_clocks: at_full_size([latency_clocks(&a), latency_clocks(&b)]),
+                local_bytes: a.local_bytes,
+                atomics_at_one_address: 0,
             };
             let seconds = |gflops: f64| 2e-9 * (SIZE as f64).powi(3) / gflops;
             let published = rung.published[i].map(seconds);
-            times[i].push((time(device, &work).seconds, published));
+            rungs[i].push(published.map(|published| times(device, &work, published)));
         }
     }
-    let comparisons = times.map(|times| Comparison::new(&times));
+    on_the_page(&table(&rungs.map(|rungs| Comparison::new(&rungs))));
+}
+
+fn on_the_page(table: &[String]) {
     let page = include_str!("../../MODEL.md");
-    let table = table(&comparisons);
-    for row in &table {
+    for row in table {
         assert!(
             page.contains(row),
             "MODEL.md should have\n{}",
@@ -274,17 +249,96 @@ fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
 }
 
 #[test]
+fn the_page_says_how_well_the_model_ranks_public_ladders() {
+    let text = include_str!("ladders.txt");
+    let ladders = text.split("\nladder ").skip(1).map(|ladder| {
+        let (heading, rungs) = ladder.split_once('\n').unwrap();
+        let (device, name) = heading.split_once(' ').unwrap();
+        let rungs: Vec<(&str, Times)> = rungs
+            .split("rung ")
+            .skip(1)
+            .map(|rung| public_rung(named(device), rung))
+            .collect();
+        let comparison =
+            Comparison::new(&rungs.iter().map(|rung| Some(rung.1)).collect::<Vec<_>>());
+        // The rungs that are furthest from their place.
+        let mut furthest: Vec<(&str, f64)> = (rungs.iter().enumerate())
+            .map(|(i, rung)| (rung.0, comparison.relative(i).unwrap()))
+            .collect();
+        furthest.sort_by(|a, b| b.1.ln().abs().total_cmp(&a.1.ln().abs()));
+        let furthest = furthest[..2]
+            .iter()
+            .map(|(rung, ratio)| format!("{rung} × {ratio:.2}"));
+        format!(
+            "| {name} | {device} | {} | {:.2} | × {:.2} | {} | {:.2} |",
+            rungs.len(),
+            comparison.rank,
+            comparison.spread,
+            furthest.collect::<Vec<_>>().join(", "),
+            comparison.scale
+        )
+    });
+    on_the_page(&ladders.collect::<Vec<_>>());
+}
+
+/// Name and times of a rung of `ladders.txt`.
+fn public_rung<'a>(device: &Device, text: &'a str) -> (&'a str, Times) {
+    let mut lines = text.lines();
+    let mut head = lines.next().unwrap().split(' ');
+    let name = head.next().unwrap();
+    let published = head.next().unwrap().parse().unwrap();
+    let mut number = || head.next().unwrap().parse::<u64>().unwrap();
+    let mut work = Work {
+        blocks: number(),
+        threads: number() as u32,
+        shared_bytes: number() as u32,
+        compulsory_bytes: number(),
+        local_bytes: number() as u32,
+        phases: Vec::new(),
+        resources: None,
+        atomics_at_one_address: 0,
+    };
+    for line in lines.filter(|line| !line.is_empty()) {
+        let (kind, figures) = line.split_once(' ').unwrap();
+        let mut figures = figures
+            .split(' ')
+            .map(|figure| figure.parse::<u64>().unwrap());
+        if kind == "phase" {
+            work.phases.push(Phase::from_figures(figures).unwrap());
+            continue;
+        }
+        let mut next = || figures.next().unwrap() as u32;
+        let report = Resources {
+            architecture: next(),
+            registers: next(),
+            frame: next(),
+            spill_stores: next(),
+            spill_loads: next(),
+        };
+        // The newest that is not above the device's.
+        if report.architecture <= device.capability.number {
+            work.resources = Some(report);
+        }
+    }
+    (name, times(device, &work, published))
+}
+
+#[test]
 fn ranks_spread_and_scale_by_hand() {
     // Ranks 0, 1, 2 against 1, 0, 2: squares 1, 1, 0, so 1 - 6 · 2 / (3 · 8). Ratios 2 and, twice,
     // 1/2: logarithms ±ln 2.
-    let found = Comparison::new(&[
-        (2.0, Some(1.0)),
-        (1.0, Some(2.0)),
-        (5.0, None),
-        (4.0, Some(8.0)),
-    ]);
+    let rung = |modelled, published| Some((modelled, [modelled, 0.0], published));
+    let found = Comparison::new(&[rung(2.0, 1.0), rung(1.0, 2.0), None, rung(4.0, 8.0)]);
     assert_eq!(found.rank, 0.5);
     assert_eq!(found.ratios, [Some(2.0), Some(0.5), None, Some(0.5)]);
     assert!((found.scale.ln() + 2f64.ln() / 3.0).abs() < 1e-12);
     assert!((found.spread.ln() - 2f64.ln() * 8f64.sqrt() / 3.0).abs() < 1e-12);
+    // Alike in print, any order is right.
+    assert_eq!(
+        Comparison::new(&[rung(2.0, 1.0), rung(1.0, 1.02)]).rank,
+        1.0
+    );
+    // Alike by the model, the second-longest part decides.
+    let found = [Some((1.0, [1.0, 0.5], 1.0)), Some((0.99, [0.99, 0.7], 2.0))];
+    assert_eq!(Comparison::new(&found).rank, 1.0);
 }

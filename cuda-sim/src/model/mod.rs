@@ -3,8 +3,7 @@
 
 use crate::device::{Device, SCHEDULERS, WARP_SIZE};
 use crate::memory::sectors::SECTOR;
-use crate::profile::Counters;
-use crate::program::op::Class;
+use crate::profile::Phase;
 use crate::program::ptxas_report::Resources;
 
 /// Seconds from the start of an empty kernel to the start of the next: NVIDIA developer forums,
@@ -13,6 +12,12 @@ use crate::program::ptxas_report::Resources;
 /// A100, for kernels that move 64 KiB.) That copies and fills cost the same to start is an
 /// estimate.
 const LAUNCH_SECONDS: f64 = 3e-6;
+/// Seconds of it that a kernel saves if it waits in its stream behind other work: about 2
+/// microseconds are left (`gpu-small-kernels`, less what its kernels take themselves).
+const QUEUED_SECONDS: f64 = 1e-6;
+/// Clocks between two atomic operations on one address of global memory: NVIDIA Kepler Tuning
+/// Guide, "Global Memory Atomic Operations": one per clock.
+const ATOMIC_CLOCKS: u64 = 1;
 /// Bytes of a cache line, and of a wavefront of shared memory.
 const LINE: u64 = 128;
 /// Bytes that one multiprocessor gets from the second-level cache per clock: NVIDIA A100 Tensor
@@ -52,11 +57,33 @@ impl ModelledTime {
         for &(resource, seconds) in parts {
             match resource {
                 Resource::Launch => launch = seconds,
-                Resource::Latency | Resource::L2 | Resource::Dram => longest = longest.max(seconds),
-                _ => pipelines.push(seconds),
+                pipeline if pipeline.is_pipeline() => pipelines.push(seconds),
+                _ => longest = longest.max(seconds),
             }
         }
         launch + longest.max(together(&pipelines))
+    }
+
+    /// Seconds from the end of what was before the launch in its stream; `behind`: that had not
+    /// ended when the launch was submitted.
+    pub(crate) fn seconds_behind(&self, behind: bool) -> f64 {
+        self.seconds - if behind { QUEUED_SECONDS } else { 0.0 }
+    }
+
+    /// The longest of pipelines (together), latency, L2 and device memory, and the second-longest,
+    /// without the launch overhead. Where the first of two kernels are alike, the one whose second
+    /// is shorter hides more.
+    pub fn longest_two(&self) -> [f64; 2] {
+        let seconds = |wanted: &dyn Fn(Resource) -> bool| -> Vec<f64> {
+            let parts = self.parts.iter().filter(|(resource, _)| wanted(*resource));
+            parts.map(|(_, seconds)| *seconds).collect()
+        };
+        let pipelines = together(&seconds(&|resource| resource.is_pipeline()));
+        let mut seconds =
+            seconds(&|resource| !resource.is_pipeline() && resource != Resource::Launch);
+        seconds.push(pipelines);
+        seconds.sort_unstable_by(|a, b| b.total_cmp(a));
+        [seconds[0], seconds[1]]
     }
 
     /// Imbalance and rounds of a grid of `blocks` blocks, on a device with so many multiprocessors
@@ -83,8 +110,8 @@ fn together(times: &[f64]) -> f64 {
 }
 
 /// Counted work of a launch that the model uses.
-pub(crate) struct Work<'a> {
-    pub counters: &'a Counters,
+pub(crate) struct Work {
+    pub phases: Vec<Phase>,
     /// Bytes that must come from or go to device memory.
     pub compulsory_bytes: u64,
     /// Blocks of the grid.
@@ -94,8 +121,10 @@ pub(crate) struct Work<'a> {
     /// Shared memory of a block in bytes.
     pub shared_bytes: u32,
     pub resources: Option<Resources>,
-    /// Clocks that the warps would take if each ran alone, in all.
-    pub latency_clocks: u64,
+    /// Bytes of the PTX's local memory, per thread.
+    pub local_bytes: u32,
+    /// The most atomic operations that one address of device memory got.
+    pub atomics_at_one_address: u64,
 }
 
 /// The modelled time of a launch. The same work gives the same bits.
@@ -107,60 +136,40 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         .resident_blocks(work.threads, registers, work.shared_bytes.into())
         .max(1);
     let multiprocessors = f64::from(device.multiprocessors);
-    let (imbalance, rounds) = ModelledTime::distribution(
-        work.blocks.max(1) as f64,
-        multiprocessors,
-        f64::from(resident),
-    );
-    // Units of work in the whole grid, done at a rate per multiprocessor and clock.
-    let spread = |units: u64, rate: u32| {
-        units as f64 * imbalance / (multiprocessors * f64::from(rate) * device.clock_hz())
+    let blocks = work.blocks.max(1) as f64;
+    let (imbalance, rounds) =
+        ModelledTime::distribution(blocks, multiprocessors, f64::from(resident));
+    let local = LocalMemory::new(device, work, resident);
+    let phases: Vec<Phase> = work.phases.iter().map(|phase| local.of(phase)).collect();
+    let mut total = Phase::default();
+    phases.iter().for_each(|phase| total += *phase);
+    total.wavefronts += local.spilled_lines(work);
+    // On the busiest multiprocessor.
+    let share = imbalance / multiprocessors;
+    let pipelines = pipeline_seconds(device, &total, share);
+    // A block alone, one phase after the other.
+    let alone = |phase: &Phase| {
+        let busy = pipelines_of_phase(device, phase, 1.0 / blocks);
+        let latency = phase.latency_clocks as f64 / (blocks * f64::from(warps) * device.clock_hz());
+        busy.max(latency)
     };
-    let counters = work.counters;
-    let rates = device.capability;
-    let lanes = |warps: u64, rate: u32| spread(warps * u64::from(WARP_SIZE), rate);
-    let spilled = work.resources.map_or(0, |report| {
-        (u64::from(report.spill_stores) + u64::from(report.spill_loads)) * u64::from(WARP_SIZE)
-    });
+    let latency = rounds * phases.iter().map(alone).sum::<f64>();
     // If the first-level caches were endless, each would get each sector once.
     let caches = u64::from(device.multiprocessors).min(work.blocks);
-    let l2_bytes = (counters.global().sectors * SECTOR).min(work.compulsory_bytes * caches)
-        + counters.local.sectors * SECTOR
-        + spilled * u64::from(warps) * work.blocks;
-    let requests =
-        counters.global().requests + counters.local.requests + counters.shared().requests;
-    let warps_of_grid = (u64::from(warps) * work.blocks).max(1);
+    let l2_bytes =
+        (total.sectors * SECTOR).min(work.compulsory_bytes * caches) + local.l2_bytes(&total, work);
     let l2_rate = device.l2_bytes_per_clock * device.clock_hz();
-    let count = |class: Class| counters.of(class);
-    let fp32 = count(Class::Fma32) + count(Class::Float32) + count(Class::Half);
-    let fp32 = lanes(fp32, rates.fp32_lanes);
-    let fp64 = lanes(count(Class::Float64), rates.fp64_lanes);
-    let special = lanes(count(Class::Special), rates.special_lanes);
-    let (tf32, f64) = (counters.flops_tensor_tf32, counters.flops_tensor_f64);
-    let tensor = spread((counters.flops_tensor - tf32 - f64) / 2, rates.tensor_fmas)
-        + spread(tf32 / 2, rates.tensor_tf32_fmas)
-        + spread(f64 / 2, rates.tensor_f64_fmas)
-        + spread(counters.ops_tensor_int8 / 2, rates.tensor_int8_fmas);
-    let load_store = lanes(requests, rates.load_store_lanes);
-    let lines = counters.shared().wavefronts + counters.cache_lines;
-    let shared = spread(lines * LINE, rates.shared_bytes_per_clock);
-    let latency = rounds * work.latency_clocks as f64 / (warps_of_grid as f64 * device.clock_hz());
-    let l2 = spread(l2_bytes, L2_PORT_BYTES).max(l2_bytes as f64 / l2_rate);
+    let turns = (work.atomics_at_one_address * ATOMIC_CLOCKS) as f64 / device.clock_hz();
+    let l2 = (l2_bytes as f64 * share / port(device)).max(l2_bytes as f64 / l2_rate);
+    let l2 = l2.max(turns);
     let dram = work.compulsory_bytes as f64 / device.dram_bytes_per_second;
-    let issue = spread(counters.warp_instructions, SCHEDULERS);
-    let parts = vec![
-        (Resource::Launch, LAUNCH_SECONDS),
-        (Resource::Issue, issue),
-        (Resource::Fp32, fp32),
-        (Resource::Fp64, fp64),
-        (Resource::Special, special),
-        (Resource::Tensor, tensor),
-        (Resource::LoadStore, load_store),
-        (Resource::Shared, shared),
+    let mut parts = vec![(Resource::Launch, LAUNCH_SECONDS)];
+    parts.extend(pipelines);
+    parts.extend([
         (Resource::Latency, latency),
         (Resource::L2, l2),
         (Resource::Dram, dram),
-    ];
+    ]);
     let mut longest = parts[0];
     for &(resource, seconds) in &parts[1..] {
         if seconds > longest.1 {
@@ -178,6 +187,102 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
         waves: work.blocks as f64 / (multiprocessors * f64::from(resident)),
         rounds: rounds as u64,
         imbalance,
+    }
+}
+
+/// Seconds that each pipeline of a multiprocessor takes for this share of some work.
+fn pipeline_seconds(device: &Device, work: &Phase, share: f64) -> [(Resource, f64); 7] {
+    let rates = device.capability;
+    let at = |units: u64, rate: u32| units as f64 * share / (f64::from(rate) * device.clock_hz());
+    let lanes = |warps: u64, rate: u32| at(warps * u64::from(WARP_SIZE), rate);
+    let lines = |lines: u64| at(lines * LINE, rates.shared_bytes_per_clock);
+    let tensor = at(work.tensor / 2, rates.tensor_fmas)
+        + at(work.tensor_tf32 / 2, rates.tensor_tf32_fmas)
+        + at(work.tensor_f64 / 2, rates.tensor_f64_fmas)
+        + at(work.tensor_int8 / 2, rates.tensor_int8_fmas);
+    [
+        (Resource::Issue, at(work.instructions, SCHEDULERS)),
+        (Resource::Fp32, lanes(work.fp32, rates.fp32_lanes)),
+        (Resource::Fp64, lanes(work.fp64, rates.fp64_lanes)),
+        (Resource::Special, lanes(work.special, rates.special_lanes)),
+        (Resource::Tensor, tensor),
+        (
+            Resource::LoadStore,
+            lanes(work.global_requests, rates.load_store_lanes) + lines(work.shared_requests),
+        ),
+        (Resource::Shared, lines(work.wavefronts)),
+    ]
+}
+
+/// Seconds in which this share of a phase's work is done, if nothing else is.
+fn pipelines_of_phase(device: &Device, phase: &Phase, share: f64) -> f64 {
+    let waited = Phase {
+        wavefronts: phase.wavefronts - phase.later_wavefronts,
+        sectors: phase.sectors - phase.later_sectors,
+        ..*phase
+    };
+    let pipelines = pipeline_seconds(device, &waited, share).map(|(_, seconds)| seconds);
+    let l2 = (waited.sectors * SECTOR) as f64 * share / port(device);
+    together(&pipelines).max(l2)
+}
+
+/// Bytes per second that a multiprocessor gets from the second-level cache.
+fn port(device: &Device) -> f64 {
+    f64::from(L2_PORT_BYTES) * device.clock_hz()
+}
+
+/// What becomes of local memory: the assembler keeps arrays in registers if its report has no frame
+/// for them; the rest stays in the first-level cache if it fits.
+struct LocalMemory {
+    is_gone: bool,
+    fits: bool,
+}
+
+impl LocalMemory {
+    fn new(device: &Device, work: &Work, resident: u32) -> LocalMemory {
+        let spilled = work.resources.map_or(0, |report| report.spill_stores);
+        let frame = match work.resources {
+            Some(report) => report.frame,
+            None => work.local_bytes,
+        };
+        let threads = u64::from(work.threads) * u64::from(resident);
+        let shared = u64::from(work.shared_bytes) * u64::from(resident);
+        let cache = u64::from(device.capability.l1_bytes).saturating_sub(shared);
+        LocalMemory {
+            is_gone: frame <= spilled,
+            fits: threads * u64::from(frame.max(spilled)) <= cache,
+        }
+    }
+
+    fn of(&self, phase: &Phase) -> Phase {
+        let mut phase = *phase;
+        if self.is_gone {
+            (phase.local_requests, phase.local_sectors) = (0, 0);
+        }
+        phase.instructions += phase.local_requests;
+        phase.global_requests += phase.local_requests;
+        phase.wavefronts += phase.local_sectors.div_ceil(4);
+        phase
+    }
+
+    /// Bytes of spilled registers.
+    fn spilled(work: &Work) -> u64 {
+        let warps = u64::from(work.threads.div_ceil(WARP_SIZE)) * work.blocks;
+        let bytes = work.resources.map_or(0, |report| {
+            u64::from(report.spill_stores) + u64::from(report.spill_loads)
+        });
+        bytes * u64::from(WARP_SIZE) * warps
+    }
+
+    fn spilled_lines(&self, work: &Work) -> u64 {
+        LocalMemory::spilled(work) / LINE
+    }
+
+    fn l2_bytes(&self, total: &Phase, work: &Work) -> u64 {
+        if self.fits {
+            return 0;
+        }
+        total.local_sectors * SECTOR + LocalMemory::spilled(work)
     }
 }
 
@@ -212,7 +317,8 @@ pub enum Resource {
     /// The unit that is both shared memory and first-level cache: wavefronts, and cache lines of
     /// global memory.
     Shared,
-    /// Chains of dependent instructions, of as many warps as are resident at once.
+    /// A block alone, one phase after the other: each takes as long as its chains of dependent
+    /// instructions or its work, and once for each round of blocks.
     Latency,
     /// The second-level cache: all sectors that requests touch.
     L2,
@@ -221,6 +327,14 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// True for the pipelines of a multiprocessor, which slow each other down.
+    fn is_pipeline(self) -> bool {
+        !matches!(
+            self,
+            Resource::Launch | Resource::Latency | Resource::L2 | Resource::Dram
+        )
+    }
+
     /// A word for tables.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,5 @@
 use super::*;
 use crate::device::DEVICES;
-use crate::profile::{Sectors, Wavefronts};
 
 fn device(name: &str) -> &'static Device {
     DEVICES
@@ -25,46 +24,42 @@ fn resources(registers: u32, spills: u32) -> Option<Resources> {
     Some(Resources {
         architecture: 75,
         registers,
+        frame: spills,
         spill_stores: spills,
         spill_loads: 2 * spills,
     })
 }
 
 /// `c[i] = a[i] + b[i]` for 2^20 elements, 256 threads a block: 32,768 warps with 12 instructions,
-/// 4 sectors a request.
-fn vector_add() -> Counters {
+/// a line of 4 sectors a request.
+fn vector_add() -> Phase {
     let warps = 1 << 15;
-    let sectors = |requests: u64| Sectors {
-        requests: requests * warps,
-        sectors: 4 * requests * warps,
-        bytes: 128 * requests * warps,
-    };
-    let mut counters = Counters {
-        warp_instructions: 12 * warps,
-        global_loads: sectors(2),
-        global_stores: sectors(1),
-        ..Counters::default()
-    };
-    counters.classes[Class::Float32 as usize] = warps;
-    counters
+    Phase {
+        instructions: 12 * warps,
+        fp32: warps,
+        global_requests: 3 * warps,
+        wavefronts: 3 * warps,
+        sectors: 12 * warps,
+        ..Phase::default()
+    }
 }
 
-fn vector_add_work(counters: &Counters) -> Work<'_> {
+fn vector_add_work(phase: Phase) -> Work {
     Work {
-        counters,
+        phases: vec![phase],
         compulsory_bytes: 12 << 20,
         blocks: 4096,
         threads: 256,
         shared_bytes: 0,
         resources: resources(10, 0),
-        latency_clocks: 0,
+        local_bytes: 0,
+        atomics_at_one_address: 0,
     }
 }
 
 #[test]
 fn a_vector_addition_waits_for_device_memory() {
-    let counters = vector_add();
-    let time = time(device("h100"), &vector_add_work(&counters));
+    let time = time(device("h100"), &vector_add_work(vector_add()));
     // 4096 blocks over 132 multiprocessors: the busiest has 32 of them, in four rounds of eight.
     assert_eq!(time.blocks_per_multiprocessor, 8);
     assert_eq!(time.occupancy, 1.0);
@@ -92,52 +87,34 @@ fn a_vector_addition_waits_for_device_memory() {
 /// A product of matrices of 256 × 256, in tiles of 16 × 16, without bank conflicts: 2048 warps,
 /// each with 256 multiply- adds, 512 loads and 32 stores of shared memory, and 16 times 8 sectors
 /// in and 4 out.
-fn tiled_gemm() -> Counters {
+fn tiled_gemm() -> Phase {
     let warps = 2048;
-    let shared = |requests: u64| Wavefronts {
-        requests: requests * warps,
-        wavefronts: requests * warps,
-        ideal: requests * warps,
-        bytes: 0,
-    };
-    let mut counters = Counters {
-        warp_instructions: 1000 * warps,
-        shared_loads: shared(512),
-        shared_stores: shared(32),
-        global_loads: Sectors {
-            requests: 32 * warps,
-            sectors: 128 * warps,
-            bytes: 0,
-        },
-        global_stores: Sectors {
-            requests: warps,
-            sectors: 4 * warps,
-            bytes: 0,
-        },
-        ..Counters::default()
-    };
-    // Two rows of 16 words in each request.
-    counters.cache_lines = 2 * 33 * warps;
-    counters.classes[Class::Fma32 as usize] = 256 * warps;
-    counters
+    Phase {
+        instructions: 1000 * warps,
+        fp32: 256 * warps,
+        shared_requests: 544 * warps,
+        global_requests: 33 * warps,
+        // Two rows of 16 words in each request of global memory.
+        wavefronts: (544 + 66) * warps,
+        sectors: 132 * warps,
+        ..Phase::default()
+    }
 }
 
-fn tiled_gemm_work(counters: &Counters, registers: u32) -> Work<'_> {
+fn tiled_gemm_work(registers: u32) -> Work {
     Work {
-        counters,
+        phases: vec![tiled_gemm()],
         compulsory_bytes: 3 * 256 * 256 * 4,
         blocks: 256,
-        threads: 256,
         shared_bytes: 2048,
         resources: resources(registers, 0),
-        latency_clocks: 0,
+        ..vector_add_work(Phase::default())
     }
 }
 
 #[test]
 fn a_tiled_product_waits_for_shared_memory() {
-    let counters = tiled_gemm();
-    let hopper = time(device("h100"), &tiled_gemm_work(&counters, 32));
+    let hopper = time(device("h100"), &tiled_gemm_work(32));
     // Two blocks of 8 warps on the busiest multiprocessor.
     close(hopper.imbalance, 2.0 * 132.0 / 256.0);
     assert_eq!(hopper.bound, Resource::Shared);
@@ -162,7 +139,7 @@ fn a_tiled_product_waits_for_shared_memory() {
     let together = pipelines([250.0, 64.0, 577.0, 610.0]);
     close(hopper.seconds, 3e-6 + 2.0 * 8.0 * together / 1.98e9);
 
-    let turing = time(device("t4"), &tiled_gemm_work(&counters, 63));
+    let turing = time(device("t4"), &tiled_gemm_work(63));
     // 64 registers let four blocks in; the busiest of 40 has seven: four, then three. Two clocks a
     // wavefront, a line and a request.
     assert_eq!(turing.blocks_per_multiprocessor, 4);
@@ -174,20 +151,22 @@ fn a_tiled_product_waits_for_shared_memory() {
 
 #[test]
 fn few_warps_take_as_long_as_those_that_hide_latency() {
-    let instructions = Counters {
-        warp_instructions: 16_000,
-        ..Counters::default()
+    let none = Phase::default();
+    let instructions = Phase {
+        instructions: 16_000,
+        ..none
     };
-    let none = Counters::default();
     // 1000 instructions of each warp, each 4 clocks after the one before.
-    let work = |counters, blocks, threads: u32| Work {
-        counters,
+    let work = |phase: &Phase, blocks, threads: u32| Work {
+        phases: vec![Phase {
+            latency_clocks: 4000 * u64::from(threads / 32) * blocks,
+            ..*phase
+        }],
         compulsory_bytes: 0,
         blocks,
         threads,
-        shared_bytes: 0,
         resources: None,
-        latency_clocks: 4000 * u64::from(threads / 32) * blocks,
+        ..vector_add_work(none)
     };
     // A block of 16 warps issues four instructions in a clock: as long as one warp alone, 1000
     // times 4 clocks.
@@ -238,69 +217,151 @@ fn pipelines_that_are_busy_alike_slow_each_other_down() {
 }
 
 #[test]
-fn the_first_level_cache_keeps_what_it_has() {
-    // Each of 264 blocks reads the same 1000 sectors ten times: twice as many blocks as caches.
-    let counters = Counters {
-        global_loads: Sectors {
-            requests: 264 * 10_000,
-            sectors: 264 * 10_000,
-            bytes: 0,
-        },
-        cache_lines: 264 * 10_000,
-        ..Counters::default()
+fn phases_of_a_block_follow_each_other() {
+    // A copy of 1000 clocks latency, a product of 1000 clocks of issue, for each of 132 blocks.
+    let copy = Phase {
+        latency_clocks: 132 * 8 * 1000,
+        later_wavefronts: 132 * 500,
+        wavefronts: 132 * 500,
+        ..Phase::default()
     };
-    let work = |compulsory_bytes| Work {
-        counters: &counters,
-        compulsory_bytes,
-        blocks: 264,
-        threads: 256,
-        shared_bytes: 0,
-        resources: None,
-        latency_clocks: 0,
+    let product = Phase {
+        instructions: 132 * 4000,
+        latency_clocks: 132 * 8 * 10,
+        ..Phase::default()
     };
-    let shared = time(device("h100"), &work(32_000));
-    let l2_rate = 4472.3 * 1.98e9;
-    close(part(&shared, Resource::L2), 132.0 * 32_000.0 / l2_rate);
-    // A line a clock, two blocks on each multiprocessor; a lane of 32 a clock as well.
-    close(part(&shared, Resource::Shared), 20_000.0 / 1.98e9);
-    close(part(&shared, Resource::LoadStore), 20_000.0 / 1.98e9);
-    // Where no block reads what another one reads, and none twice, all of it comes from there.
-    let all = time(device("h100"), &work(264 * 320_000));
-    close(part(&all, Resource::L2), 264.0 * 320_000.0 / l2_rate);
+    let work = |phases: &[Phase], times: u64| Work {
+        phases: phases.iter().map(|phase| phase.repeated(times)).collect(),
+        compulsory_bytes: 0,
+        blocks: 132 * times,
+        ..vector_add_work(Phase::default())
+    };
+    let seconds = |work| time(device("h100"), &work).seconds - LAUNCH_SECONDS;
+    // Without a barrier the latency overlaps with the rest: 1000 clocks of issue, beside 500 of the
+    // copy's wavefronts.
+    let mut both = copy;
+    both += product;
+    let together = 1000.0 * (17.0f64 / 16.0).sqrt().sqrt();
+    close(seconds(work(&[both], 1)), together / 1.98e9);
+    // A block alone takes the sum; with more, one copies while another computes.
+    let apart = [copy, product];
+    close(seconds(work(&apart, 1)), 2000.0 / 1.98e9);
+    close(seconds(work(&apart, 2)), 2.0 * together / 1.98e9);
+    close(seconds(work(&apart, 4)), 4.0 * together / 1.98e9);
 }
 
 #[test]
-fn spills_are_traffic_of_the_second_level_cache() {
-    let counters = Counters::default();
-    let mut work = vector_add_work(&counters);
-    work.resources = resources(32, 4);
+fn the_first_level_cache_keeps_what_it_has() {
+    // Each of 264 blocks reads the same 1000 sectors: twice as many blocks as caches.
+    let work = |sectors: u64, compulsory_bytes| Work {
+        phases: vec![Phase {
+            sectors: 264 * sectors,
+            ..Phase::default()
+        }],
+        compulsory_bytes,
+        blocks: 264,
+        resources: None,
+        ..vector_add_work(Phase::default())
+    };
+    let shared = time(device("h100"), &work(1000, 32_000));
+    let l2_rate = 4472.3 * 1.98e9;
+    close(part(&shared, Resource::L2), 132.0 * 32_000.0 / l2_rate);
+    // Where no block reads what another one reads, all of it comes from there.
+    let all = time(device("h100"), &work(1000, 264 * 320_000));
+    close(part(&all, Resource::L2), 264.0 * 32_000.0 / l2_rate);
+}
+
+#[test]
+fn local_memory_is_gone_or_stays_in_the_first_level_cache_if_it_fits() {
+    let local = Phase {
+        local_requests: 1 << 15,
+        local_sectors: 4 << 15,
+        ..Phase::default()
+    };
+    let find = |resources, local_bytes| {
+        let work = Work {
+            resources,
+            local_bytes,
+            ..vector_add_work(local)
+        };
+        let time = time(device("h100"), &work);
+        [Resource::Shared, Resource::L2].map(|resource| part(&time, resource))
+    };
+    // On the busiest multiprocessor, 32 blocks of 8 warps, a line each.
+    let [lines, l2] = [256.0 / 1.98e9, (4 << 15) as f64 * 32.0 / (4472.3 * 1.98e9)];
+    // The report says that no array is left.
+    assert_eq!(find(resources(10, 0), 64), [0.0, 0.0]);
+    let frame = |frame| resources(10, 0).map(|report| Resources { frame, ..report });
+    // 2048 threads with 64 bytes each, or with 256.
+    let close_to = |found: [f64; 2], expected: [f64; 2]| {
+        close(found[0], expected[0]);
+        assert!((found[1] - expected[1]).abs() <= 1e-12 * expected[1]);
+    };
+    close_to(find(frame(64), 64), [lines, 0.0]);
+    close_to(find(frame(256), 256), [lines, l2]);
+    // Without a report the PTX's own size counts.
+    close_to(find(None, 64), [lines, 0.0]);
+}
+
+#[test]
+fn spilled_registers_are_lines_and_traffic_of_the_second_level_cache_if_they_do_not_fit() {
+    let spill = |bytes| {
+        let mut work = vector_add_work(Phase::default());
+        work.resources = resources(32, bytes);
+        time(device("h100"), &work)
+    };
+    // 4 bytes out and 8 in, for each of 2^20 threads, of which 2048 are resident.
+    let few = spill(4);
+    close(
+        part(&few, Resource::Shared),
+        few.imbalance * 12_582_912.0 / (132.0 * 128.0 * 1.98e9),
+    );
+    assert_eq!(part(&few, Resource::L2), 0.0);
+    let many = spill(400);
+    close(
+        part(&many, Resource::L2),
+        100.0 * 12_582_912.0 / (4472.3 * 1.98e9),
+    );
+}
+
+#[test]
+fn atomic_operations_on_one_address_take_turns() {
+    let mut work = vector_add_work(Phase::default());
+    work.atomics_at_one_address = 1 << 20;
     let time = time(device("h100"), &work);
-    // 4 bytes out and 8 in, for each of 2^20 threads.
-    close(part(&time, Resource::L2), 12_582_912.0 / (4472.3 * 1.98e9));
+    close(part(&time, Resource::L2), (1 << 20) as f64 / 1.98e9);
+    assert_eq!(time.bound, Resource::L2);
+}
+
+#[test]
+fn a_launch_behind_another_starts_sooner_and_the_second_longest_part_is_known() {
+    let time = time(device("h100"), &tiled_gemm_work(32));
+    close(time.seconds_behind(false), time.seconds);
+    close(time.seconds_behind(true), time.seconds - 1e-6);
+    let [longest, second] = time.longest_two();
+    close(longest, time.seconds - 3e-6);
+    // One of the two blocks of the busiest multiprocessor alone.
+    close(second, longest / 2.0);
 }
 
 #[test]
 fn more_work_and_smaller_devices_never_take_less() {
-    let (small, large) = (vector_add(), {
-        let mut twice = vector_add();
-        twice += vector_add();
-        twice
-    });
+    let (small, large) = (vector_add(), vector_add().repeated(2));
     for device in &DEVICES {
-        let base = time(device, &vector_add_work(&small));
+        let base = time(device, &vector_add_work(small));
         for work in [
-            vector_add_work(&large),
+            vector_add_work(large),
             Work {
                 compulsory_bytes: 24 << 20,
-                ..vector_add_work(&small)
+                ..vector_add_work(small)
             },
             Work {
                 resources: resources(255, 0),
-                ..vector_add_work(&small)
+                ..vector_add_work(small)
             },
             Work {
                 resources: resources(10, 64),
-                ..vector_add_work(&small)
+                ..vector_add_work(small)
             },
         ] {
             let more = time(device, &work);
@@ -324,7 +385,7 @@ fn more_work_and_smaller_devices_never_take_less() {
             last = cost;
         }
     }
-    let seconds = |name| time(device(name), &vector_add_work(&small)).seconds;
+    let seconds = |name| time(device(name), &vector_add_work(small)).seconds;
     assert!(seconds("h200") < seconds("h100") && seconds("h100") < seconds("a100"));
     assert!(seconds("a100") < seconds("rtx4090") && seconds("rtx4090") < seconds("t4"));
 }
@@ -360,6 +421,9 @@ fn table() -> Vec<String> {
         }),
         row("shared memory per block, KiB", &|d| {
             (d.capability.shared_per_block_optin >> 10).to_string()
+        }),
+        row("L1 and shared memory, KiB", &|d| {
+            (d.capability.l1_bytes >> 10).to_string()
         }),
         row("f32 lanes", &|d| d.capability.fp32_lanes.to_string()),
         row("f64 lanes", &|d| d.capability.fp64_lanes.to_string()),
@@ -404,6 +468,7 @@ fn the_page_shows_the_constants_that_are_used() {
     }
     for constant in [
         format!("{} µs", LAUNCH_SECONDS * 1e6),
+        format!("{} µs less", QUEUED_SECONDS * 1e6),
         format!("{L2_PORT_BYTES} bytes"),
         format!("{LINE} bytes"),
     ] {

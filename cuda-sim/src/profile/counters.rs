@@ -109,19 +109,6 @@ impl Counters {
         sum
     }
 
-    /// The sum of `times` such counters.
-    pub(crate) fn repeated(&self, times: u64) -> Self {
-        let (mut sum, mut doubled) = (Self::default(), *self);
-        for bit in 0..u64::BITS - times.leading_zeros() {
-            if times >> bit & 1 == 1 {
-                sum += doubled;
-            }
-            let half = doubled;
-            doubled += half;
-        }
-        sum
-    }
-
     /// Average threads per warp instruction, at most 32. Threads whose guard is false take no part,
     /// so a branch that is not taken counts as 0.
     pub fn lanes_per_instruction(&self) -> f64 {

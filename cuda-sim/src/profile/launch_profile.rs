@@ -1,6 +1,7 @@
 //! Profile of one launch: its shape, its counters in all and by source line, and its modelled time.
 
 use super::counters::Counters;
+use super::phase::Phase;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::ptxas_report::Resources;
 use crate::settings::device;
@@ -32,8 +33,13 @@ pub struct LaunchProfile {
     /// Counters by source line, ordered by file and line. Instructions without a line are under
     /// line 0 of file "".
     pub lines: Vec<LineProfile>,
-    /// Clocks that the warps would take if each ran alone, in all.
-    pub latency_clocks: u64,
+    /// Work of each phase: of the code between barriers.
+    pub phases: Vec<Phase>,
+    /// Bytes of the kernel's arrays in local memory, per thread, before the assembler keeps them in
+    /// registers.
+    pub local_bytes: u32,
+    /// The most atomic operations, of single threads, that one address of device memory got.
+    pub atomics_at_one_address: u64,
     /// Time on the modelled device.
     pub time: ModelledTime,
 }
@@ -43,17 +49,22 @@ impl LaunchProfile {
     /// the blocks of this launch did, on device memory of its own: of more sequences of the same
     /// length, for example.
     pub fn repeated(&self, times: u64) -> ModelledTime {
-        let counters = self.total.repeated(times);
         let compulsory_bytes = self.compulsory_read_bytes + self.compulsory_write_bytes;
         let blocks: u64 = self.grid.iter().map(|&size| u64::from(size)).product();
         let work = Work {
-            counters: &counters,
+            phases: self
+                .phases
+                .iter()
+                .map(|phase| phase.repeated(times))
+                .collect(),
             compulsory_bytes: compulsory_bytes * times,
             blocks: blocks * times,
             threads: self.block.iter().product(),
             shared_bytes: self.shared_bytes,
             resources: self.resources,
-            latency_clocks: self.latency_clocks * times,
+            local_bytes: self.local_bytes,
+            // Each has memory of its own.
+            atomics_at_one_address: self.atomics_at_one_address,
         };
         model::time(device(), &work)
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::counters::{Counters, Sectors, Wavefronts};
 use super::launch_profile::{LaunchProfile, LineProfile};
+use super::phase::Phase;
 use crate::exec::tally::{Tallies, Traffic, Transfers};
 use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
-use crate::program::analysis::latency::Latency;
-use crate::program::op::{AccessKind, Atomic, Class, Factors, Op, Type};
+use crate::program::analysis::joined_loads::Join;
+use crate::program::op::{AccessKind, Atomic, Class, Factors, Op, Order, Type};
 use crate::settings::device;
 
 /// Raw counts of a launch that has ended.
@@ -28,11 +29,13 @@ impl Record {
     pub(crate) fn profile(&self) -> LaunchProfile {
         let mut lines: BTreeMap<(String, u32), Counters> = BTreeMap::new();
         let mut total = Counters::default();
+        let mut phases = self.no_phases();
         for pc in 0..self.kernel.code.len() {
             let Some(counters) = self.counters(pc) else {
                 continue;
             };
             total += counters;
+            phases[self.kernel.phases.of[pc] as usize] += self.work(pc, &counters);
             let place = self.kernel.source_of(pc as u32);
             let key = place.map_or((String::new(), 0), |s| (s.file, s.line));
             *lines.entry(key).or_default() += counters;
@@ -54,41 +57,104 @@ impl Record {
             compulsory_read_bytes: self.tallies.sectors_read * SECTOR,
             compulsory_write_bytes: self.tallies.sectors_written * SECTOR,
             lines: lines.collect(),
-            latency_clocks: self.latency_clocks(),
-            time: self.time_of(&total),
+            time: self.time_of(phases.clone()),
+            phases,
+            local_bytes: self.kernel.local_bytes,
+            atomics_at_one_address: self.atomics_at_one_address(),
         }
     }
 
     /// Time on the simulated device.
     pub(crate) fn time(&self) -> ModelledTime {
-        let mut total = Counters::default();
-        for counters in (0..self.kernel.code.len()).filter_map(|pc| self.counters(pc)) {
-            total += counters;
+        let mut phases = self.no_phases();
+        for pc in 0..self.kernel.code.len() {
+            if let Some(counters) = self.counters(pc) {
+                phases[self.kernel.phases.of[pc] as usize] += self.work(pc, &counters);
+            }
         }
-        self.time_of(&total)
+        self.time_of(phases)
     }
 
-    fn time_of(&self, total: &Counters) -> ModelledTime {
+    fn time_of(&self, phases: Vec<Phase>) -> ModelledTime {
         let work = Work {
-            counters: total,
+            phases,
             compulsory_bytes: (self.tallies.sectors_read + self.tallies.sectors_written) * SECTOR,
             blocks: self.grid.iter().map(|&size| u64::from(size)).product(),
             threads: self.block.iter().product(),
             shared_bytes: self.shared_bytes,
             resources: self.kernel.resources,
-            latency_clocks: self.latency_clocks(),
+            local_bytes: self.kernel.local_bytes,
+            atomics_at_one_address: self.atomics_at_one_address(),
         };
         model::time(device(), &work)
     }
 
-    /// Sum of the clocks that each warp would take alone.
-    fn latency_clocks(&self) -> u64 {
-        let clocks = |latency: &Latency| {
-            let counted_at = self.kernel.counted_at[latency.at as usize];
+    /// The most atomic operations, of single threads, that one address got.
+    fn atomics_at_one_address(&self) -> u64 {
+        self.tallies.atomics.values().copied().max().unwrap_or(0)
+    }
+
+    /// The kernel's phases, with the latency of what ran and no work.
+    fn no_phases(&self) -> Vec<Phase> {
+        let kernel = &self.kernel;
+        let mut phases = vec![Phase::default(); kernel.phases.count as usize];
+        for latency in &kernel.latencies {
+            let counted_at = kernel.counted_at[latency.at as usize];
             let tally = counted_at.map(|at| self.tallies.instructions[at as usize]);
-            tally.map_or(0, |tally| tally.warps * u64::from(latency.clocks))
+            let phase = &mut phases[kernel.phases.of[latency.at as usize] as usize];
+            phase.latency_clocks += tally.map_or(0, |t| t.warps) * u64::from(latency.clocks);
+        }
+        phases
+    }
+
+    /// What the assembler makes of the instruction at `pc`, with these counters.
+    fn work(&self, pc: usize, counters: &Counters) -> Phase {
+        let op = &self.kernel.code[pc].op;
+        let of = |class| counters.of(class);
+        let (tf32, f64) = (counters.flops_tensor_tf32, counters.flops_tensor_f64);
+        // Parameters are operands, and copies need no instruction of their own.
+        let is_copy = matches!(op, Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. });
+        let is_instruction = !is_copy && of(Class::Parameter) == 0;
+        let mut phase = Phase {
+            instructions: counters.warp_instructions * u64::from(is_instruction),
+            fp32: of(Class::Fma32) + of(Class::Float32) + of(Class::Half),
+            fp64: of(Class::Float64),
+            special: of(Class::Special),
+            tensor: counters.flops_tensor - tf32 - f64,
+            tensor_tf32: tf32,
+            tensor_f64: f64,
+            tensor_int8: counters.ops_tensor_int8,
+            global_requests: counters.global().requests,
+            shared_requests: counters.shared().requests,
+            local_requests: counters.local.requests,
+            local_sectors: counters.local.sectors,
+            ..Phase::default()
         };
-        self.kernel.latencies.iter().map(clocks).sum()
+        phase.instructions = phase.instructions.saturating_sub(phase.local_requests);
+        let copy = match op {
+            Op::CopyAsync(copy) => Some(copy),
+            _ => None,
+        };
+        for (access, _, kind) in op.accesses() {
+            let traffic = &self.tallies.traffic[access.site as usize];
+            let load = kind == AccessKind::Load;
+            let past_l1 = load && copy.is_some_and(|copy| !copy.through_l1);
+            if !past_l1 {
+                phase.wavefronts += traffic.wavefronts;
+            }
+            phase.sectors += match load && access.order == Order::Weak && !past_l1 {
+                true => traffic.first,
+                false => traffic.global.units,
+            };
+            if self.kernel.joins[access.site as usize] == Join::Gone {
+                (phase.instructions, phase.shared_requests) = (0, 0);
+            }
+        }
+        if copy.is_some() && !self.kernel.phases.waited[pc] {
+            phase.later_wavefronts = phase.wavefronts;
+            phase.later_sectors = phase.sectors;
+        }
+        phase
     }
 
     /// Counters of the instruction at `pc`; `None` if no warp has run it.
@@ -138,6 +204,7 @@ impl Record {
                 global,
                 shared,
                 local,
+                ..
             } = self.tallies.traffic[access.site as usize];
             counters.local += sectors(local, bytes);
             // Local memory lies side by side: four sectors to a line.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::analysis::joined_loads::Join;
 use super::analysis::latency::Latency;
+use super::analysis::phases::Phases;
 use super::instruction::{Constant, Instruction};
 use super::op::{Flow, R, Special};
 use super::ptxas_report::Resources;
@@ -52,8 +54,11 @@ pub struct Kernel {
     /// For each, the first one of its stretch that has the same base register, if it is another
     /// one.
     pub(crate) leaders: Vec<Option<u32>>,
-    /// Latency of each basic block.
+    /// Latency of each basic block, in parts that end at barriers.
     pub(crate) latencies: Vec<Latency>,
+    pub(crate) phases: Phases,
+    /// By memory access: whether the assembler joins it with others.
+    pub(crate) joins: Vec<Join>,
     /// True if a thread may synchronise by a fence, acquire or release.
     pub(crate) has_fences: bool,
     /// True if a thread may change device memory by an atomic operation.

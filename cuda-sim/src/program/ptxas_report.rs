@@ -3,8 +3,10 @@
 //! The crate `gpu` writes a line for each architecture and kernel:
 //!
 //! ```text
-//! // sm_90 transpose: registers 32, spill stores 0, spill loads 0, shared 4224
+//! // sm_90 transpose: registers 32, spill stores 0, spill loads 0, shared 4224, frame 64
 //! ```
+//!
+//! No frame stands there if no local memory is left.
 
 /// Registers and spills of a kernel, compiled by `ptxas` for one architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct Resources {
     pub architecture: u32,
     /// Registers per thread.
     pub registers: u32,
+    /// Bytes of local memory, per thread: arrays that are not in registers, and spilled registers.
+    pub frame: u32,
     /// Bytes of registers stored to local memory, per thread.
     pub spill_stores: u32,
     /// Bytes of registers loaded back, per thread.
@@ -36,6 +40,7 @@ fn line_of(line: &str, kernel: &str) -> Option<Resources> {
     let mut resources = Resources {
         architecture: architecture.trim_end_matches(['a', 'f']).parse().ok()?,
         registers: 0,
+        frame: 0,
         spill_stores: 0,
         spill_loads: 0,
     };
@@ -44,6 +49,7 @@ fn line_of(line: &str, kernel: &str) -> Option<Resources> {
         let number: u32 = number.parse().ok().filter(|&n| n < 1 << 24)?;
         match name {
             "registers" => resources.registers = number,
+            "frame" => resources.frame = number,
             "spill stores" => resources.spill_stores = number,
             "spill loads" => resources.spill_loads = number,
             // `shared` is known from the PTX itself.
@@ -65,7 +71,7 @@ mod tests {
 
     const PTX: &str = "\
 // key: 00
-// sm_75 sum: registers 60, spill stores 4, spill loads 8, shared 512
+// sm_75 sum: registers 60, spill stores 4, spill loads 8, shared 512, frame 24
 // sm_80 sum: registers 32, spill stores 0, spill loads 0, shared 512
 // sm_90a sum: registers 40, spill stores 0, spill loads 0, shared 512
 // sm_80 sums: registers 9, spill stores 0, spill loads 0, shared 0
@@ -85,6 +91,10 @@ mod tests {
         assert_eq!(registers(70), None);
         let turing = find(PTX, "sum", 75).expect("a report");
         assert_eq!((turing.spill_stores, turing.spill_loads), (4, 8));
+        assert_eq!(
+            (turing.frame, find(PTX, "sum", 80).map(|r| r.frame)),
+            (24, Some(0))
+        );
     }
 
     #[test]

@@ -198,13 +198,14 @@ impl Operation {
         Ok(())
     }
 
-    /// Runs it, and advances the stream's modelled time. Returns the record of the last kernel, if
-    /// one ran.
+    /// Runs it, and advances the stream's modelled time; `behind`: what was before it in the stream
+    /// had not ended when it was submitted. Returns the record of the last kernel, if one ran.
     pub(super) fn run(
         &self,
         submission: &Submission,
         arena: &Arena,
         now: &mut Moment,
+        behind: bool,
     ) -> Result<Option<Arc<Record>>> {
         self.check_ranges(arena, submission.operation)?;
         match self {
@@ -240,7 +241,7 @@ impl Operation {
             Operation::Free { .. } => submission.count(|memory| memory.frees += 1),
             Operation::Launch(prepared) => {
                 let record = prepared.run(submission, arena)?;
-                now.advance(record.time().seconds);
+                now.advance(record.time().seconds_behind(behind));
                 return Ok(Some(record));
             }
             Operation::Host { function, data } => run_host_function(*function, *data),
@@ -249,7 +250,8 @@ impl Operation {
             Operation::Graph(nested) => {
                 let mut last = None;
                 for operation in &nested.operations {
-                    last = operation.run(submission, arena, now)?.or(last);
+                    let behind = behind || last.is_some();
+                    last = operation.run(submission, arena, now, behind)?.or(last);
                 }
                 return Ok(last);
             }

@@ -111,8 +111,9 @@ impl Stream {
             return Ok(());
         }
         drop(worker);
-        let mut now = self.progress.clock().max(earliest);
-        let outcome = operation.run(&submission, arena, &mut now);
+        let clock = self.progress.clock();
+        let mut now = clock.max(earliest);
+        let outcome = operation.run(&submission, arena, &mut now, clock > earliest);
         drop(pending);
         self.progress.set_clock(now);
         if let Some(record) = outcome? {
@@ -196,8 +197,9 @@ fn start_worker(arena: &'static Arena, progress: Arc<Progress>) -> Result<Sender
 
 fn work(arena: &Arena, progress: &Progress, operations: Receiver<Queued>) {
     for (operation, submission, earliest, pending) in operations {
-        let mut now = progress.clock().max(earliest);
-        let outcome = catch(|| operation.run(&submission, arena, &mut now));
+        let clock = progress.clock();
+        let mut now = clock.max(earliest);
+        let outcome = catch(|| operation.run(&submission, arena, &mut now, clock > earliest));
         drop((operation, submission, pending));
         progress.complete(now, outcome);
     }

@@ -4,6 +4,7 @@
 pub(crate) mod address_space;
 mod bank_conflicts;
 pub(crate) mod lane_operands;
+pub(crate) mod loaded_lines;
 pub(crate) mod matrix_fragment;
 pub(crate) mod owners;
 pub(crate) mod part;

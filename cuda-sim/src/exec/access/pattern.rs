@@ -10,6 +10,7 @@ use crate::exec::access::bank_conflicts::BankAccess;
 use crate::exec::access::owners::WordOwners;
 use crate::exec::lane_mask::{FULL, lanes};
 use crate::exec::tally::Transfers;
+use crate::program::analysis::joined_loads::Join;
 use crate::program::op::{Access, AccessKind};
 
 /// Address pattern of one memory instruction.
@@ -42,6 +43,12 @@ pub(crate) struct AccessPattern {
     pub lines: u64,
     /// Cost of one access from an aligned place, as traffic of shared memory.
     pub shared_cost: Transfers,
+    /// Whether the assembler joins the access with others.
+    join: Join,
+    /// Wavefronts of one load from an aligned place, as the assembler makes it.
+    pub joined_wavefronts: u64,
+    /// Wavefronts of one access of the L1 cache.
+    pub l1_wavefronts: u64,
     /// Some lanes lie at the same place.
     pub overlaps: bool,
     /// The memory instruction of the same stretch of code that has the same base register, if it
@@ -89,9 +96,10 @@ pub(crate) struct Run {
 }
 
 impl AccessPattern {
-    pub(crate) fn new(leader: Option<u32>, shared: (u64, u64)) -> AccessPattern {
+    pub(crate) fn new(leader: Option<u32>, join: Join, shared: (u64, u64)) -> AccessPattern {
         AccessPattern {
             leader,
+            join,
             shared,
             ..AccessPattern::default()
         }
@@ -150,6 +158,19 @@ impl AccessPattern {
             lanes: u64::from(mask.count_ones()),
             units: u64::from(self.banks().wavefronts(0)),
             ideal: self.banks().ideal_wavefronts(),
+        };
+        // Atomic operations on one word take turns.
+        let turns = match kind {
+            AccessKind::Atomic => most_at_one_place(mask, &deltas),
+            _ => 1,
+        };
+        let alone = self.shared_cost.units.max(turns);
+        // The cache looks up four lines in a clock, and has the banks of shared memory.
+        self.l1_wavefronts = alone.max(self.lines.div_ceil(4));
+        self.joined_wavefronts = match self.join {
+            Join::Alone => alone,
+            Join::Gone => 0,
+            Join::Wider(bytes) => self.banks_of(bytes).wavefronts(0).into(),
         };
         self.overlaps = overlaps(mask, bytes, &deltas);
         self.runs.clear();
@@ -235,9 +256,13 @@ impl AccessPattern {
     }
 
     fn banks(&self) -> BankAccess<'_> {
+        self.banks_of(self.bytes)
+    }
+
+    fn banks_of(&self, bytes: u32) -> BankAccess<'_> {
         BankAccess {
             mask: self.mask,
-            bytes: self.bytes,
+            bytes,
             pairs: self.pairs,
             deltas: &self.deltas.0,
         }
@@ -299,6 +324,14 @@ fn overlaps(mask: u32, bytes: u32, deltas: &[i32; 32]) -> bool {
     places
         .windows(2)
         .any(|pair| pair[1] - pair[0] < bytes as i32)
+}
+
+/// The most lanes that access one place.
+fn most_at_one_place(mask: u32, deltas: &[i32; 32]) -> u64 {
+    let mut places: Vec<i32> = lanes(mask).map(|lane| deltas[lane]).collect();
+    places.sort_unstable();
+    let most = places.chunk_by(|a, b| a == b).map(<[i32]>::len).max();
+    most.unwrap_or(1) as u64
 }
 
 fn find_runs(mask: u32, words_per_lane: u32, deltas: &[i32; 32], runs: &mut Vec<Run>) {

@@ -36,8 +36,8 @@ pub(crate) fn take(kernel: &Arc<Kernel>, shared_bytes: u32) -> Vec<AccessPattern
             }
             patterns
         }
-        None => (kernel.leaders.iter().zip(arrays))
-            .map(|(leader, array)| AccessPattern::new(*leader, array))
+        None => (kernel.leaders.iter().zip(&kernel.joins).zip(arrays))
+            .map(|((leader, join), array)| AccessPattern::new(*leader, *join, array))
             .collect(),
     }
 }

@@ -1,7 +1,9 @@
 //! Traffic of memory instructions: requests, lanes, sectors and wavefronts.
 
+use crate::exec::access::loaded_lines::LoadedLines;
 use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::AccessPattern;
+use crate::exec::lane_mask::lanes;
 use crate::exec::tally::Tallies;
 use crate::memory::sectors::Sectors;
 use crate::program::op::{Access, AccessKind, MemorySpace};
@@ -9,6 +11,8 @@ use crate::program::op::{Access, AccessKind, MemorySpace};
 /// Counters of one host thread.
 pub(crate) struct Counters<'a> {
     pub tallies: Tallies,
+    /// Lines that the running block has loaded.
+    pub loaded: LoadedLines,
     /// Sectors of device memory that the launch has touched; there while it runs.
     pub sectors: Option<&'a Sectors>,
 }
@@ -32,6 +36,7 @@ impl Counters<'_> {
             MemorySpace::Shared => {
                 traffic.shared.units += pattern.wavefronts(part.first);
                 traffic.shared.ideal += pattern.ideal_wavefronts();
+                traffic.wavefronts += pattern.joined_wavefronts;
                 &mut traffic.shared
             }
             MemorySpace::Local => {
@@ -41,17 +46,32 @@ impl Counters<'_> {
             MemorySpace::Generic | MemorySpace::Global => {
                 traffic.global.units += pattern.sectors(part.first);
                 traffic.global.ideal += pattern.lines;
+                traffic.wavefronts += pattern.l1_wavefronts;
                 let mut fresh = [0, 0];
                 if let Some(sectors) = self.sectors {
                     let bytes = u64::from(access.bytes());
                     pattern.for_each_span(part.first, bytes, |start, bytes| {
-                        if kind != AccessKind::Store {
+                        if kind == AccessKind::Load {
+                            let first = self.loaded.touch(start, bytes);
+                            traffic.first += first;
+                            if first > 0 {
+                                fresh[0] += sectors.touch(start, bytes, false);
+                            }
+                        }
+                        if kind == AccessKind::Atomic {
                             fresh[0] += sectors.touch(start, bytes, false);
                         }
                         if kind != AccessKind::Load {
                             fresh[1] += sectors.touch(start, bytes, true);
                         }
                     });
+                }
+                if kind == AccessKind::Atomic {
+                    for lane in lanes(part.mask) {
+                        let delta = i64::from(pattern.deltas.0[lane]);
+                        let address = part.first.wrapping_add_signed(delta);
+                        *self.tallies.atomics.entry(address).or_default() += 1;
+                    }
                 }
                 self.tallies.sectors_read += fresh[0];
                 self.tallies.sectors_written += fresh[1];
@@ -65,7 +85,9 @@ impl Counters<'_> {
     /// Counts an access to aligned words of shared memory.
     #[inline(always)]
     pub(crate) fn count_shared_words(&mut self, pattern: &AccessPattern, access: &Access) {
-        self.tallies.traffic[access.site as usize].shared += &pattern.shared_cost;
+        let traffic = &mut self.tallies.traffic[access.site as usize];
+        traffic.shared += &pattern.shared_cost;
+        traffic.wavefronts += pattern.joined_wavefronts;
     }
 
     /// Counts a load of device memory whose sectors the launch has read before.
@@ -76,7 +98,12 @@ impl Counters<'_> {
         access: &Access,
         first: u64,
     ) {
-        let traffic = &mut self.tallies.traffic[access.site as usize].global;
+        let traffic = &mut self.tallies.traffic[access.site as usize];
+        pattern.for_each_span(first, u64::from(access.bytes()), |start, bytes| {
+            traffic.first += self.loaded.touch(start, bytes);
+        });
+        traffic.wavefronts += pattern.l1_wavefronts;
+        let traffic = &mut traffic.global;
         traffic.requests += 1;
         traffic.lanes += u64::from(pattern.mask.count_ones());
         traffic.units += pattern.sectors(first);

@@ -179,6 +179,10 @@ impl ParallelLaunch {
         jitter::pause();
         self.attempt.start(block, number, 0);
         worker.checks.device.records.serial = self.attempt.serial(block);
+        worker
+            .counters
+            .loaded
+            .enter(worker.checks.device.records.serial);
         if let DeviceDetector::Independence(proof) = &mut worker.checks.device.detector {
             proof.start_block(number);
         }

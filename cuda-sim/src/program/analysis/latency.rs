@@ -1,5 +1,5 @@
 //! Latency of each basic block for a warp alone: the latency of its longest chain of dependent
-//! instructions.
+//! instructions, up to each barrier and from there on.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -25,12 +25,12 @@ const GLOBAL: u32 = 265;
 /// tf32, both with f32 sums.
 const TENSOR: u32 = 25;
 
-/// A basic block's latency.
+/// Latency of a basic block, or of its part up to a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Latency {
     /// An instruction of the block, which tells how often it ran.
     pub at: u32,
-    /// Clocks from its first instruction to its last, if each is issued as soon as what it reads is
+    /// Clocks from the first instruction to the last, if each is issued as soon as what it reads is
     /// there.
     pub clocks: u32,
 }
@@ -41,29 +41,42 @@ pub(crate) fn latencies(
     branch_tables: &[Vec<u32>],
     counted_at: &[Option<u32>],
 ) -> Vec<Latency> {
-    let latency = |block: &Range<usize>| {
-        let counted = |&at: &usize| counted_at[at].is_some();
-        let unguarded = |at: &usize| counted(at) && code[*at].guard.is_none();
-        let at = block.clone().find(unguarded);
-        let at = at.or_else(|| block.clone().find(counted))?;
-        let clocks = clocks(&code[block.clone()]);
-        Some(Latency {
-            at: at as u32,
-            clocks,
-        })
+    let counted = |&at: &usize| counted_at[at].is_some();
+    let unguarded = |at: &usize| counted(at) && code[*at].guard.is_none();
+    let latency = |(part, clocks): (Range<usize>, u32)| {
+        let at = part.clone().find(unguarded);
+        let at = at.or_else(|| part.clone().find(counted))? as u32;
+        Some(Latency { at, clocks })
     };
     let blocks = Blocks::new(code, branch_tables).ranges;
-    blocks.iter().filter_map(latency).collect()
+    let parts = blocks.iter().flat_map(|block| parts(code, block));
+    parts.filter_map(latency).collect()
 }
 
-fn clocks(block: &[Instruction]) -> u32 {
+/// The parts of a basic block between barriers, and the clocks of each.
+fn parts(code: &[Instruction], block: &Range<usize>) -> Vec<(Range<usize>, u32)> {
+    let clocks = clocks(&code[block.clone()]);
+    let (mut start, mut before) = (block.start, 0);
+    let part = clocks.into_iter().map(|(length, clocks)| {
+        let part = start..block.start + length;
+        let alone = clocks - before;
+        (start, before) = (part.end, clocks);
+        (part, alone)
+    });
+    part.collect()
+}
+
+/// Instructions and clocks up to the end of each barrier, and of the whole block.
+fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
+    let mut ends = Vec::new();
+    let mut issued = 0;
     // When each register's value is there.
     let mut ready: HashMap<R, u32> = HashMap::new();
     let (mut barrier, mut last) = (0, 0);
     // When the groups of asynchronous copies are there that the block has committed, and the group
     // that it has begun.
     let (mut groups, mut begun) = (Vec::new(), 0);
-    for instruction in block {
+    for (at, instruction) in block.iter().enumerate() {
         let op = &instruction.op;
         let reads = op.registers(Use::Read);
         let ready_at = reads.iter().filter_map(|r| ready.get(r).copied());
@@ -88,12 +101,20 @@ fn clocks(block: &[Instruction]) -> u32 {
             barrier = start;
         }
         last = last.max(start);
+        // A warp issues one instruction a clock.
+        issued += u32::from(op.is_counted());
+        if op.is_barrier() {
+            last = last.max(issued);
+            barrier = last;
+            ends.push((at + 1, last));
+        }
         let end = start + result(op);
         ready.extend(op.registers(Use::Write).into_iter().map(|r| (r, end)));
     }
-    // A warp issues one instruction a clock.
-    let issued = block.iter().filter(|i| i.op.is_counted());
-    (last + 1).max(issued.count() as u32)
+    if ends.last().is_none_or(|(length, _)| *length < block.len()) {
+        ends.push((block.len(), (last + 1).max(issued)));
+    }
+    ends
 }
 
 /// Clocks until an operation's result can be used.
@@ -119,6 +140,7 @@ fn result(op: &Op) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::program::Module;
 
     /// Clocks of the first basic block of a kernel with this body.
@@ -129,7 +151,12 @@ mod tests {
              {body}\nret;\n}}"
         );
         let module = Module::load(&ptx).expect("valid PTX");
-        module.kernel("k").expect("the kernel").latencies[0].clocks
+        let kernel = module.kernel("k").expect("the kernel");
+        let is_end = |instruction: &Instruction| matches!(instruction.op, Op::Exit);
+        let end = kernel.code.iter().position(is_end).expect("an end");
+        let parts = kernel.latencies.iter();
+        let parts = parts.filter(|latency| latency.at as usize <= end);
+        parts.map(|latency| latency.clocks).sum()
     }
 
     #[test]

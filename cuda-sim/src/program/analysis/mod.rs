@@ -11,14 +11,17 @@
 //! - `straight_line`: operations that the same threads run one after the other
 //! - `barrier_paths`: the barrier that explains a fault, because not all threads come to it
 //! - `update`: accesses that load, change and store one place
-//! - `latency`: time of a basic block for a warp alone
+//! - `phases`: code between barriers; `latency`: time that it takes a warp alone
+//! - `joined_loads`: loads of shared memory that the assembler joins
 
 pub(crate) mod barrier_paths;
 pub(crate) mod basic_blocks;
 pub(crate) mod block_communication;
 pub(crate) mod byte_flow;
 pub(crate) mod compare_and_swap_reads;
+pub(crate) mod joined_loads;
 pub(crate) mod latency;
+pub(crate) mod phases;
 pub(crate) mod register_flow;
 pub(crate) mod shared_arrays;
 pub(crate) mod straight_line;

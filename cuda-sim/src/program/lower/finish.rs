@@ -7,7 +7,9 @@ use super::builder::Lowering;
 use crate::device::SHARED_PER_BLOCK;
 use crate::program::analysis::block_communication::{blocks_communicate, has_device_atomics};
 use crate::program::analysis::compare_and_swap_reads;
+use crate::program::analysis::joined_loads::joined_loads;
 use crate::program::analysis::latency::{Latency, latencies};
+use crate::program::analysis::phases::Phases;
 use crate::program::analysis::shared_arrays::{Origin, arrays};
 use crate::program::analysis::straight_line::{count_together, leaders, runs, stretches};
 use crate::program::analysis::unset_registers::{self, Tracked};
@@ -25,6 +27,7 @@ struct Groups {
     counted_at: Vec<Option<u32>>,
     leaders: Vec<Option<u32>>,
     latencies: Vec<Latency>,
+    phases: Phases,
 }
 
 impl Lowering<'_> {
@@ -34,7 +37,8 @@ impl Lowering<'_> {
     /// 2. Tracking operations are put in, which is the last change of the code's length. It moves
     ///    the targets of branches.
     /// 3. Memory accesses get their numbers, which the next phases index by.
-    /// 4. Addresses get their shared arrays, while a register still has one meaning.
+    /// 4. Addresses get their shared arrays, and neighbouring loads are joined, while a register
+    ///    still has one meaning.
     /// 5. Registers are packed.
     /// 6. Operations are grouped, and their forms found. They stay as they are from here on.
     /// 7. Memory is laid out, and constants get their values.
@@ -54,6 +58,7 @@ impl Lowering<'_> {
         let Tracked { registers, flows } = tracked.ok_or_else(too_long)?;
         let sites = self.number_accesses();
         let arrays = self.arrays(sites);
+        let joins = joined_loads(&self.code, &branch_tables, &self.held_constants(), sites);
         let packing = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
         let packing = packing.ok_or_else(too_long)?;
         let groups = self.group_operations(&branch_tables, sites);
@@ -80,6 +85,8 @@ impl Lowering<'_> {
             tracked: registers,
             flows,
             latencies: groups.latencies,
+            phases: groups.phases,
+            joins,
             has_fences: self
                 .code
                 .iter()
@@ -146,6 +153,7 @@ impl Lowering<'_> {
         Groups {
             leaders: leaders(&self.code, &stretches, sites),
             latencies: latencies(&self.code, branch_tables, &counted_at),
+            phases: Phases::new(&self.code, branch_tables),
             counted_at,
         }
     }

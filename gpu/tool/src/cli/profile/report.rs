@@ -1,7 +1,9 @@
 //! A launch's profile as it is shown: figures of the whole launch, and source lines with their
 //! counters.
 
-use gpu::profile::{Class, Counters, LaunchProfile, LineProfile, Resource, Sectors, Wavefronts};
+use gpu::profile::{
+    Class, Counters, LaunchProfile, LineProfile, Phase, Resource, Sectors, Wavefronts,
+};
 use gpu::sources::Sources;
 use serde_json::{Value, json};
 
@@ -22,6 +24,8 @@ pub struct Report {
     pub classes: Vec<(&'static str, u64)>,
     /// Resource that limits the modelled time.
     pub bound: Resource,
+    /// Work between barriers, from which the time is modelled.
+    pub phases: Vec<Phase>,
     /// The counted lines and the short gaps between them, ordered by file and line.
     pub lines: Vec<Line>,
 }
@@ -88,6 +92,7 @@ impl Report {
             figures,
             classes: classes(&launch.total),
             bound: launch.time.bound,
+            phases: launch.phases.clone(),
             lines: lines(&launch.lines, sources),
         }
     }
@@ -110,6 +115,11 @@ impl Report {
             });
             (figure.key.clone(), value)
         });
+        let phases = (self.phases.iter()).map(|phase| {
+            let figures = phase.figures();
+            let figures = figures.map(|(name, value)| (name.to_owned(), value.into()));
+            serde_json::Map::from_iter(figures)
+        });
         let total = self.warp_instructions();
         let lines = self.lines.iter().filter_map(|line| line.json(total));
         json!({
@@ -118,6 +128,7 @@ impl Report {
             "figures": serde_json::Map::from_iter(figures),
             "classes": by_name(&self.classes),
             "lines": lines.collect::<Vec<_>>(),
+            "phases": phases.collect::<Vec<_>>(),
         })
     }
 }
@@ -340,7 +351,12 @@ fn model(launch: &LaunchProfile) -> Vec<String> {
         .filter(|(_, seconds)| *seconds > 0.0)
         .map(|(resource, alone)| format!("{} {}", resource.name(), seconds(*alone)))
         .collect();
-    let mut lines = vec![format!("bound by {}", time.bound.name())];
+    let mut bound = format!("bound by {}", time.bound.name());
+    if time.bound != Resource::Launch {
+        let [longest, second] = time.longest_two();
+        bound += &format!("; the next takes {:.0}% as long", 100.0 * second / longest);
+    }
+    let mut lines = vec![bound];
     lines.extend(listed("alone:", &parts));
     let blocks = time.blocks_per_multiprocessor;
     lines.push(format!(

@@ -274,6 +274,7 @@ mod tests {
             title: "x of p/kernels/x.cu, grid (10, 1, 1), block (64, 1, 1)".to_owned(),
             device: "h100".to_owned(),
             bound: Resource::Shared,
+            phases: Vec::new(),
             model: vec!["bound by shared".to_owned()],
             classes: vec![
                 ("integer", 10_000),

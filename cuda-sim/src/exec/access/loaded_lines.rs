@@ -1,0 +1,131 @@
+//! Sectors of device memory that the running block has loaded: those that its multiprocessor's L1
+//! cache has, if it is large enough.
+
+/// Bytes of a sector; a line has four.
+const SECTOR: u64 = 32;
+/// Slots of a new table.
+const SLOTS: usize = 1 << 8;
+
+/// Lines that the running block has loaded, in a hash table. What other blocks left there counts as
+/// free.
+#[derive(Default)]
+pub(crate) struct LoadedLines {
+    slots: Vec<Slot>,
+    /// Serial number of the running block, from 1.
+    block: u32,
+    /// Slots that are its own.
+    used: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    line: u64,
+    block: u32,
+    /// A bit for each sector.
+    sectors: u32,
+}
+
+impl LoadedLines {
+    /// A block with this serial number runs from here on.
+    pub(crate) fn enter(&mut self, serial: u32) {
+        if self.block != serial + 1 {
+            self.block = serial + 1;
+            self.used = 0;
+        }
+    }
+
+    /// Counts the sectors of `bytes` bytes at `address` that the block has not loaded yet, and
+    /// marks them.
+    #[inline]
+    pub(crate) fn touch(&mut self, address: u64, bytes: u64) -> u64 {
+        let (first, last) = (address / SECTOR, (address + bytes - 1) / SECTOR);
+        let mut fresh = 0;
+        for line in first / 4..=last / 4 {
+            // The sectors of this line that are meant.
+            let from = first.max(line * 4) % 4;
+            let to = last.min(line * 4 + 3) % 4;
+            fresh += self.touch_line(line, (0xf >> (3 - to)) & (0xf << from));
+        }
+        fresh
+    }
+
+    #[inline]
+    fn touch_line(&mut self, line: u64, sectors: u32) -> u64 {
+        if self.used * 2 >= self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut at = place(line) & mask;
+        loop {
+            let slot = &mut self.slots[at];
+            if slot.block != self.block {
+                *slot = Slot {
+                    line,
+                    block: self.block,
+                    sectors,
+                };
+                self.used += 1;
+                return u64::from(sectors.count_ones());
+            }
+            if slot.line == line {
+                let fresh = sectors & !slot.sectors;
+                slot.sectors |= sectors;
+                return u64::from(fresh.count_ones());
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let slots = (2 * self.slots.len()).max(SLOTS);
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in old.into_iter().filter(|slot| slot.block == self.block) {
+            let mut at = place(slot.line) & (slots - 1);
+            while self.slots[at].block == self.block {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = slot;
+        }
+    }
+}
+
+/// Where a line is looked for first.
+#[inline(always)]
+fn place(line: u64) -> usize {
+    // The golden ratio in 64 bits spreads lines that are a power of two apart.
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: u64 = 4 * SECTOR;
+
+    #[test]
+    fn a_sector_counts_once_for_each_block() {
+        let mut loaded = LoadedLines::default();
+        loaded.enter(0);
+        assert_eq!(loaded.touch(LINE + 4, 4), 1);
+        assert_eq!(loaded.touch(LINE, LINE), 3);
+        // The last byte lies in the next line.
+        assert_eq!(loaded.touch(LINE + 1, LINE), 1);
+        loaded.enter(0);
+        assert_eq!(loaded.touch(LINE, LINE), 0);
+        loaded.enter(1);
+        assert_eq!(loaded.touch(LINE, LINE), 4);
+    }
+
+    #[test]
+    fn the_table_grows_and_forgets_nothing() {
+        let mut loaded = LoadedLines::default();
+        loaded.enter(7);
+        let all = |loaded: &mut LoadedLines| -> u64 {
+            (0..5000).map(|i| loaded.touch(i << 12, 64)).sum()
+        };
+        assert_eq!(all(&mut loaded), 10_000);
+        assert_eq!(all(&mut loaded), 0);
+    }
+}
