@@ -22,7 +22,7 @@ macro_rules! flash_lanes {
 
 // The blocks. A block that no chapter shows, or that is stale, fails `cargo book check`.
 const BLOCKS: &[Block] = &[
-    // How a GPU runs a kernel.
+    // The chapter on how a GPU runs a kernel.
     output("vector-add-run", "gpu", "run gpu/kernels/vector_add.cu"),
     lines("vector-add-lines", "profile gpu/kernels/vector_add.cu", " line  issue", "sectors  32-byte"),
     counters("vector-add", "profile gpu/kernels/vector_add.cu"),
@@ -191,7 +191,7 @@ const BLOCKS: &[Block] = &[
     counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
     counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),
     lines("profile-head", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu", "modelled time", " line  issue"),
-    // What the grader prints.
+    // The grader's output.
     verdict("grade-mha", "1/mha", Submission::Solution),
     verdict("grade-mha-wrong", "1/mha", Submission::Wrong("mha_top_left")),
     verdict("grade-softmax", "2/softmax", Submission::Solution),

@@ -1,4 +1,4 @@
-//! What must hold for the text, and for the pages made of it.
+//! Checks of the text, and of the pages made of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -109,7 +109,7 @@ fn chapter(name: &str, text: &str) -> Vec<String> {
     findings
 }
 
-/// Whether a word names a file of the repository from its root.
+/// True if a word names a file of the repository from its root.
 fn is_source(word: &str) -> bool {
     let ending = [".cu", ".cuh", ".rs", ".md", ".toml", ".json", ".sh"]
         .iter()

@@ -14,7 +14,7 @@ const TOOL: &str = "gpu/tool";
 /// The notebook for Colab.
 const NOTEBOOK: &str = "colab.ipynb";
 
-/// What is wrong with the commands of a text in Markdown: those in fences of shell code, and those in backticks.
+/// Faults of the commands of a text in Markdown: those in fences of shell code, and those in backticks.
 pub fn in_text(text: &str) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     let mut fence = None;
@@ -35,7 +35,7 @@ pub fn in_text(text: &str) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// What is wrong with the notebook: its form, and the commands in its cells.
+/// Faults of the notebook: its form, and the commands in its cells.
 pub fn in_notebook() -> Result<Vec<String>> {
     let text = fs::read_to_string(folder().join(NOTEBOOK)).context(NOTEBOOK)?;
     let notebook: Value = serde_json::from_str(&text).context(NOTEBOOK)?;
@@ -83,7 +83,7 @@ fn in_line(line: &str) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// What is wrong with the words after `cargo`.
+/// Faults of the words after `cargo`.
 fn wrong(words: &[&str]) -> Result<Option<String>> {
     match words {
         ["grade", rest @ ..] => grade(rest),

@@ -19,7 +19,7 @@
 //! | `{{hints FILE}}` | the hints of a task, in folds |
 //! | `{{clinic}}` | the kernels of the clinic, with their symptoms |
 //!
-//! What cannot be replaced is an error: nothing is left out silently.
+//! A directive that cannot be replaced is an error: nothing is left out silently.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the book shows of the programs: outputs and counters, committed in `generated/`, each with the command that made it.
+//! Generated blocks of the book: outputs and counters, committed in `generated/`, each with the command that made it.
 //!
 //! `cargo book refresh` writes them, `cargo book check` compares them with what the commands print now. Slow blocks are
 //! made again only if what they are made of has changed: `keys.rs`.
@@ -17,7 +17,7 @@ use crate::programs::{Programs, typed, without_addresses};
 use crate::progress::Progress;
 use crate::submissions::{self, Submission};
 
-/// What of an output is kept.
+/// The part of an output that is kept.
 #[derive(Debug)]
 pub enum Keep {
     All,
@@ -91,7 +91,7 @@ const fn recorded(name: &'static str, arguments: &'static str) -> Block {
     }
 }
 
-/// What the grader says of a task.
+/// The grader's verdict on a task.
 const fn verdict(name: &'static str, task: &'static str, submission: Submission) -> Block {
     Block {
         name,
@@ -196,7 +196,7 @@ pub fn part(name: &str, part: &str) -> Result<String> {
         .split_once("  alone: ")
         .with_context(|| format!("{name} has no times of parts"))?;
     let mut parts = parts.lines().take(2).flat_map(|line| line.split(','));
-    let time = parts.find_map(|of| of.trim().strip_prefix(part)?.strip_prefix(' '));
+    let time = parts.find_map(|part_time| part_time.trim().strip_prefix(part)?.strip_prefix(' '));
     let time = time.with_context(|| format!("{name} has no part {part}"))?;
     Ok(time.to_owned())
 }

@@ -41,7 +41,7 @@ impl Keys {
         )
     }
 
-    /// Whether this is the committed key of a block.
+    /// True if this is the committed key of a block.
     pub fn has(&self, name: &str, key: &str) -> bool {
         self.0.get(name).is_some_and(|committed| committed == key)
     }
@@ -188,7 +188,8 @@ fn packages(root: &Path, names: &[String]) -> Result<BTreeSet<PathBuf>> {
                 .into_iter()
                 .flatten()
             {
-                let path = |of: &Value| of.get("path").and_then(Value::as_str).map(str::to_owned);
+                let path =
+                    |entry: &Value| entry.get("path").and_then(Value::as_str).map(str::to_owned);
                 if let Some(path) = path(dependency) {
                     left.push(resolved(&package.join(path)));
                 } else if let Some((folder, workspace)) = &workspace

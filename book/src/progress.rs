@@ -1,4 +1,4 @@
-//! What the program is doing, on standard error: in a terminal one line that changes, elsewhere one line when a part ends.
+//! Progress of the program on standard error: in a terminal one line that changes, elsewhere one line when a part ends.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ pub fn code(path: &str, anchor: &str) -> Result<String> {
     Ok(dedented(&lines))
 }
 
-/// What a README holds between `<!-- NAME -->` and `<!-- end of NAME -->`; its package writes it from committed results.
+/// The text of a README between `<!-- NAME -->` and `<!-- end of NAME -->`; its package writes it from committed results.
 pub fn table(path: &str, name: &str) -> Result<String> {
     let text = fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
     let after = text.split_once(&format!("<!-- {name} -->\n"));

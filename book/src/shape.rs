@@ -205,7 +205,7 @@ fn unused(open: &BTreeSet<String>) -> Vec<&'static str> {
         .collect()
 }
 
-/// What stands under a heading, up to the next one of its level.
+/// The text under a heading, up to the next one of its level.
 fn part<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, after) = text.split_once(&format!("{heading}\n"))?;
     Some(after.split("\n## ").next().unwrap_or(after))

@@ -1,4 +1,4 @@
-//! What `cargo grade` prints of a task that is solved, and of one with a known mistake.
+//! Output of `cargo grade` for a task that is solved, and of one with a known mistake.
 //!
 //! The mistakes are those of `exercises/wrong/`, which prove the grader: each is a change of the solution.
 
@@ -21,7 +21,7 @@ pub enum Submission {
     Starter,
 }
 
-/// What the grader prints of a submission for `task`, such as `2/softmax`, under the command that a learner types. The heading is
+/// The grader's output for a submission to `task`, such as `2/softmax`, under the command that a learner types. The heading is
 /// left out: it has the date and the commit. So are measured times, which differ from run to run.
 pub fn verdict(programs: &Programs, task: &str, submission: &Submission) -> Result<String> {
     let stage = format!("stage{}", task.split('/').next().unwrap_or(task));
@@ -155,13 +155,13 @@ mod tests {
             let change: Table = text.parse().unwrap();
             changed("of-a-test", "stage2", &change)
         };
-        let of = |old: &str| {
+        let replacing = |old: &str| {
             format!("[[replace]]\nfile = 'kernels/softmax.cu'\nold = '{old}'\nnew = 'int;'\n")
         };
-        let folder = change(&of("extern \"C\"")).unwrap();
+        let folder = change(&replacing("extern \"C\"")).unwrap();
         let text = fs::read_to_string(folder.join("stage2/kernels/softmax.cu")).unwrap();
         assert!(text.contains("int;") && !text.contains("extern \"C\""));
-        assert!(change(&of("no such text")).is_err());
+        assert!(change(&replacing("no such text")).is_err());
         assert!(change("task = 'x'").is_err());
     }
 

@@ -1,4 +1,4 @@
-//! What a learner writes in a task, from the grader's table in `grade/src/tasks.rs`.
+//! Files that a learner writes in a task, from the grader's table in `grade/src/tasks.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -15,7 +15,7 @@ pub enum Error {
         argument: &'static str,
         /// Its shape.
         actual: Vec<usize>,
-        /// What it should be, in words and numbers.
+        /// The shape that it needs, in words and numbers.
         expected: String,
     },
 
@@ -59,7 +59,7 @@ pub enum Error {
     Unsupported {
         /// The operation that was called.
         operation: &'static str,
-        /// What it lacks.
+        /// The part that it lacks.
         feature: Feature,
     },
 }

@@ -4,7 +4,7 @@ use ndarray::{Array3, Array4, ArrayView3, ArrayView4};
 
 use crate::{MultiHeadAttention, Options};
 
-/// What attention returns.
+/// Result of attention.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
     /// The attended values, `[B, H, nq, D]`. A row that sees no key is 0.

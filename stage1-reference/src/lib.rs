@@ -20,6 +20,7 @@
 mod attention;
 mod by_head;
 mod error;
+mod feature;
 #[cfg(feature = "solution")]
 mod heads;
 mod interface;
@@ -34,8 +35,9 @@ mod sizes;
 pub use attention::{Stage1, attention};
 pub use by_head::{Head, by_head, tiles};
 pub use error::Error;
+pub use feature::Feature;
 pub use interface::{Attend, MultiHead, Output};
 pub use layer::{Linear, MultiHeadAttention};
 pub use mask::{Mask, Tile};
-pub use options::{BLOCK, Feature, Options, Window};
+pub use options::{BLOCK, Options, Window};
 pub use sizes::Sizes;

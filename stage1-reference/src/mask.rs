@@ -29,7 +29,7 @@ pub struct Mask<'a> {
     band: (i64, i64),
 }
 
-/// What the masks do to a tile of scores: some rows × some keys.
+/// Effect of the masks on a tile of scores: some rows × some keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tile {
     /// No row sees any of the keys: the tile can be skipped.
@@ -59,7 +59,7 @@ impl Options {
 
 impl Mask<'_> {
     // ANCHOR: visible
-    /// What is added to the scaled score of query `i` and key `j` in batch `b` and head `h`: −inf if any mask hides
+    /// Summand of the scaled score of query `i` and key `j` in batch `b` and head `h`: −inf if any mask hides
     /// the key, else the value of the additive mask, or 0. Keys from nk on are hidden.
     ///
     /// # Panics
@@ -81,7 +81,7 @@ impl Mask<'_> {
         }
     }
 
-    /// Whether query `i` sees key `j` in batch `b` and head `h`: whether its [`bias`](Self::bias) is not −inf.
+    /// True if query `i` sees key `j` in batch `b` and head `h`: its [`bias`](Self::bias) is not −inf.
     ///
     /// # Panics
     ///
@@ -96,7 +96,7 @@ impl Mask<'_> {
         self.band.0..=self.band.1
     }
 
-    /// How many keys sequence `b` has, at most nk. Rows of `k` and `v` from there on must not be read.
+    /// Number of keys of sequence `b`, at most nk. Rows of `k` and `v` from there on must not be read.
     ///
     /// # Panics
     ///
@@ -108,7 +108,7 @@ impl Mask<'_> {
         }
     }
 
-    /// What the masks do to the scores of queries `rows` and keys `keys` in batch `b` and head `h`.
+    /// Effect of the masks on the scores of queries `rows` and keys `keys` in batch `b` and head `h`.
     ///
     /// Exact but for the additive mask, whose values are not looked at: with one, a tile is `Mixed` unless the other
     /// masks make it `Masked`. A tile may be ragged: rows from nq on do not count, keys from nk on are hidden. A tile
@@ -167,7 +167,7 @@ impl Sizes {
     pub fn diagonals(&self, causal: bool, window: Option<Window>) -> (i64, i64) {
         // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
         let own = signed(self.nk) - signed(self.nq);
-        let (left, right) = window.map_or((usize::MAX, usize::MAX), |of| (of.left, of.right));
+        let (left, right) = window.map_or((usize::MAX, usize::MAX), |w| (w.left, w.right));
         let right = if causal { 0 } else { right };
         let first = own.saturating_sub(signed(left)).max(-signed(self.nq));
         let last = own.saturating_add(signed(right)).min(signed(self.nk));

@@ -1,11 +1,9 @@
-use std::fmt;
-
 use ndarray::Array4;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Sizes};
+use crate::{Error, Feature, Sizes};
 
-/// What modifies an attention problem besides `q`, `k` and `v`.
+/// Scale and masks of an attention problem.
 ///
 /// The default is the default scale and no mask. The masks combine: a key is seen only if every mask lets it be.
 /// [`Mask`](crate::Mask) is all of them together.
@@ -18,19 +16,19 @@ use crate::{Error, Sizes};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Options {
-    /// What the scores `q kᵀ` are multiplied by; `1 / sqrt(D)` if `None`.
+    /// Factor of the scores `q kᵀ`; `1 / sqrt(D)` if `None`.
     pub scale: Option<f32>,
-    /// Whether query `i` sees only the keys `j ≤ i + nk − nq` (aligned bottom-right: the last query sees all keys).
+    /// Causal mask: query `i` sees only the keys `j ≤ i + nk − nq` (aligned bottom-right: the last query sees all keys).
     pub causal: bool,
-    /// How far a query sees to either side.
+    /// Sliding window: the keys that a query sees to either side.
     pub window: Option<Window>,
-    /// How many keys each sequence of the batch has, `[B]`, each at most nk. The rows of `k` and `v` from there on are
+    /// Number of keys of each sequence of the batch, `[B]`, each at most nk. The rows of `k` and `v` from there on are
     /// padding: they are never read and may hold anything, NaN included. Causal mask and window do not move with it.
     pub key_lengths: Option<Vec<usize>>,
-    /// Added to the scaled scores: `[B or 1, H or 1, nq, nk]`, where an axis of 1 is repeated. `−inf` hides a key.
+    /// Additive mask of the scaled scores: `[B or 1, H or 1, nq, nk]`, where an axis of 1 is repeated. `−inf` hides a key.
     pub mask: Option<Array4<f32>>,
-    /// Which blocks of [`BLOCK`] queries × [`BLOCK`] keys are seen: `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`,
-    /// where an axis of 1 is repeated. `false` hides the whole block.
+    /// Block-sparse mask, for blocks of [`BLOCK`] queries × [`BLOCK`] keys: `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`,
+    /// where an axis of 1 is repeated. `true` shows the block, `false` hides all of it.
     pub blocks: Option<Array4<bool>>,
 }
 
@@ -45,28 +43,6 @@ pub struct Window {
     pub left: usize,
     /// Keys seen after position `p`.
     pub right: usize,
-}
-
-/// A part of the problem that an implementation may lack: see [`Options::features`] and [`Error::Unsupported`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Feature {
-    /// A scale other than the default one.
-    Scale,
-    /// [`Options::causal`].
-    Causal,
-    /// [`Options::window`].
-    Window,
-    /// [`Options::key_lengths`].
-    KeyLengths,
-    /// [`Options::mask`].
-    AdditiveMask,
-    /// [`Options::blocks`].
-    BlockSparse,
-    /// Fewer heads of `k` and `v` than of `q`.
-    GroupedHeads,
-    /// Tensors that are not packed.
-    Strides,
 }
 
 impl Options {
@@ -107,7 +83,7 @@ impl Options {
         self
     }
 
-    /// What these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] and [`Feature::Strides`] are
+    /// The features that these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] and [`Feature::Strides`] are
     /// matters of the tensors, and not among them.
     pub fn features(&self) -> Vec<Feature> {
         let used = [
@@ -179,20 +155,5 @@ impl Options {
         let (block_rows, block_columns) = (nq.div_ceil(BLOCK), nk.div_ceil(BLOCK));
         let blocks = self.blocks.as_ref().map(|blocks| blocks.shape());
         broadcasts("blocks", blocks, block_rows, block_columns)
-    }
-}
-
-impl fmt::Display for Feature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scale => "scale",
-            Self::Causal => "causal mask",
-            Self::Window => "window",
-            Self::KeyLengths => "key lengths",
-            Self::AdditiveMask => "additive mask",
-            Self::BlockSparse => "block-sparse mask",
-            Self::GroupedHeads => "grouped heads",
-            Self::Strides => "strides",
-        })
     }
 }

@@ -84,7 +84,7 @@ impl Sizes {
         Ok(())
     }
 
-    /// How many query heads share one key/value head, `H / H_kv` (1 if there are no heads).
+    /// Number of query heads that share one key/value head, `H / H_kv` (1 if there are no heads).
     pub fn group(&self) -> usize {
         self.heads.checked_div(self.kv_heads).unwrap_or(1).max(1)
     }

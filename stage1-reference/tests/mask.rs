@@ -18,7 +18,7 @@ fn sizes(nq: usize, nk: usize) -> Sizes {
     }
 }
 
-/// What a tile is, by looking at every score.
+/// The kind of a tile, found by looking at every score.
 fn by_score(
     mask: &Mask<'_>,
     nq: usize,

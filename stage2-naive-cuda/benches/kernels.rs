@@ -20,10 +20,9 @@ use criterion::{
 use cudarc::driver::CudaSlice;
 use ndarray::{Array1, Array4, ArrayD, Dimension};
 use stage1_reference::{Options, Sizes};
-use stage2_naive_cuda::library::{Axis, Softmax};
 use stage2_naive_cuda::{
-    AttentionInputs, AttentionOutputs, AttentionShape, Call, Error, Gemm, GemmRung, Kernels,
-    Ladder, Product, ScaleAndMask, SoftmaxRung, Steps, Variant,
+    AttentionInputs, AttentionOutputs, AttentionShape, Axis, Call, Error, Gemm, GemmRung, Kernels,
+    Ladder, Product, ScaleAndMask, Softmax, SoftmaxRung, SoftmaxShape, Steps, Variant,
 };
 
 /// A device, and the kernels on it.
@@ -151,7 +150,7 @@ fn softmax(criterion: &mut Criterion, device: &Rig) {
             ladder.run(Call::Softmax {
                 x: x.as_view_mut(),
                 lse: lse.borrow_mut().as_view_mut(),
-                shape: stage2_naive_cuda::Softmax {
+                shape: Softmax {
                     rows: batch * vectors,
                     columns: length,
                 },
@@ -160,7 +159,7 @@ fn softmax(criterion: &mut Criterion, device: &Rig) {
     }
     let x = x.permuted_axes([0, 2, 1]).as_standard_layout().into_owned();
     let y = y.permuted_axes([0, 2, 1]);
-    let by_column = Softmax {
+    let by_column = SoftmaxShape {
         batch,
         rows: length,
         columns: vectors,

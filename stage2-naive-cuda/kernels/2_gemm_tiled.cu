@@ -9,7 +9,7 @@
 // Constants: TRANSPOSED, 1 if `b` is stored transposed; else 0.
 // Grid:   (batch, ceil(n / 16), ceil(m / 16)).
 // Block:  (16, 16): x along the columns of `c`, y along its rows.
-// Shared: (16 * 16 + 16 * 17) * 4 bytes = 2,112 bytes, static.
+// Shared: (16 * 16 + 16 * 17) * 4 bytes = 2,112 bytes, static; 2,048 if not TRANSPOSED.
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
 // Since rung 1: two tiles in shared memory. Threads beyond the edge of `c` stay, because they load
 // elements and take part in the barriers.

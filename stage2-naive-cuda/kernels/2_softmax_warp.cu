@@ -10,8 +10,8 @@
 // Shared: none.
 // Reads:  x. Writes: x, lse.
 // Since rung 1: shuffles in a warp instead of a tree in shared memory, so a row has 32 threads.
-// What limits it now: device memory, which a row of 256 floats crosses once in each direction. Few
-// and long rows would leave most of a device idle.
+// What limits it now: device memory, which a row of 256 floats crosses once in each direction; the
+// later passes read a cache. Few and long rows would leave most of a device idle.
 //
 // launch: grid=5 block=32,4
 // args: f32[6000]=random f32[20]=uninit i32=20 i32=300

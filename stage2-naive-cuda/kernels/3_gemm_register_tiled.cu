@@ -8,11 +8,13 @@
 // Constants: TRANSPOSED, 1 if `b` is stored transposed; else 0.
 // Grid:   (batch, ceil(n / 64), ceil(m / 64)).
 // Block:  (16, 16): x along the columns of `c`, y along its rows.
-// Shared: (64 * 16 + 16 * 65) * 4 bytes = 8,256 bytes, static.
+// Shared: (64 * 16 + 16 * 65) * 4 bytes = 8,256 bytes, static; 8,192 if not TRANSPOSED.
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
 // Since rung 2: a thread has a tile of `c` in registers, and a block one of 64 x 64.
 // What limits it now: shared memory and the issue of instructions, alike: two of five instructions are
 // products. Larger tiles in registers and reads of four floats at once go further: rung 2 of stage 4.
+// A tile of 64 x 64 also makes few blocks: 128 for p v of 32 heads, less than one for each SM of an
+// H100, and little more for an A100, whose 108 SMs wait for the 20 that have two.
 //
 // launch: grid=2,2,2 block=16,16
 // define: TRANSPOSED=1
@@ -29,8 +31,8 @@ extern "C" __global__ void __launch_bounds__(SIDE * SIDE) gemm(
     float* c,        // [batch, m, n] f32
     int m, int n, int k
 ) {
-    __shared__ float a_smem[TILE][SIDE];      // [row of c][p]
-    __shared__ float b_smem[SIDE][TILE + 1];  // [p][column of c], padded as in rung 2
+    __shared__ float a_smem[TILE][SIDE];               // [row of c][p]
+    __shared__ float b_smem[SIDE][TILE + TRANSPOSED];  // [p][column of c], padded as in rung 2
 
     const long long matrix = blockIdx.x;
     const int x = threadIdx.x;

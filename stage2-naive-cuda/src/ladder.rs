@@ -52,6 +52,15 @@ impl GemmRung {
     /// All rungs, from the bottom.
     pub const ALL: [Self; 3] = [Self::Plain, Self::Tiled, Self::RegisterTiled];
 
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Tiled => "tiled",
+            Self::RegisterTiled => "register_tiled",
+        }
+    }
+
     /// The kernel's file.
     pub const fn file(self) -> &'static str {
         match self {
@@ -76,6 +85,14 @@ impl SoftmaxRung {
     /// All rungs, from the bottom.
     pub const ALL: [Self; 2] = [Self::Tree, Self::Warp];
 
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Warp => "warp",
+        }
+    }
+
     /// The kernel's file.
     pub const fn file(self) -> &'static str {
         match self {
@@ -87,13 +104,13 @@ impl SoftmaxRung {
 
 impl fmt::Display for GemmRung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.file().trim_end_matches(".cu"))
+        f.write_str(self.name())
     }
 }
 
 impl fmt::Display for SoftmaxRung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.file().trim_end_matches(".cu"))
+        f.write_str(self.name())
     }
 }
 

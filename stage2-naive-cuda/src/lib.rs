@@ -26,20 +26,18 @@
 //! log-sum-exp −inf).
 //!
 //! ```no_run
-//! use stage2_naive_cuda::Kernels;
-//! use stage2_naive_cuda::library::Gemm;
+//! use stage2_naive_cuda::{GemmShape, Kernels};
 //!
 //! let stream = gpu::context(0)?.default_stream();
 //! let kernels = Kernels::new(&stream)?;
 //! let x = stream.clone_htod(&vec![1.0f32; 5 * 128])?; // [5, 128]
 //! let w = stream.clone_htod(&vec![0.5f32; 128 * 384])?; // [128, 384]
 //! let mut y = stream.alloc_zeros::<f32>(5 * 384)?; // [5, 384]
-//! kernels.gemm(x.as_view(), w.as_view(), y.as_view_mut(), &Gemm::nn(5, 384, 128))?;
+//! kernels.gemm(x.as_view(), w.as_view(), y.as_view_mut(), &GemmShape::nn(5, 384, 128))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod error;
-pub mod host;
 mod ladder;
 pub mod library;
 mod steps;
@@ -47,8 +45,8 @@ mod steps;
 pub use error::Error;
 pub use ladder::{GemmRung, Ladder, SoftmaxRung};
 pub use library::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Kernels, LACKS, LADDER_LACKS,
-    Variant,
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, GemmShape, Kernels, LACKS,
+    LADDER_LACKS, ScaleAndMaskShape, SoftmaxShape, Variant, host,
 };
 pub use steps::{Attention, Call, Gemm, Product, ScaleAndMask, Softmax, Step, Steps};
 

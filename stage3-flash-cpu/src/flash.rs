@@ -48,6 +48,7 @@ pub fn attend_head(
                     let hidden = first_hidden.saturating_sub(keys.start).min(keys.len());
                     row.slice_mut(s![hidden..]).fill(f32::NEG_INFINITY);
                 }
+                // ANCHOR: online_softmax
                 let new_max = row.fold(max[r], |max, &score| max.max(score));
                 if new_max == f32::NEG_INFINITY {
                     row.fill(0.0); // no key so far, and exp(−inf − −inf) is NaN
@@ -58,6 +59,7 @@ pub fn attend_head(
                 sum[r] = sum[r] * factor + row.sum();
                 o_i.row_mut(r).mapv_inplace(|x| x * factor);
                 max[r] = new_max;
+                // ANCHOR_END: online_softmax
             }
             general_mat_mul(1.0, &p, &v_j, 1.0, &mut o_i); // o_i += p · v_j
         }

@@ -1,11 +1,22 @@
 //! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example attention`.
 
-use conformance::inputs::{normal, tensor};
-use ndarray::Array4;
-use stage1_reference::{Options, Sizes};
-use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
+use std::error::Error;
+use std::process::ExitCode;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+use ndarray::Array4;
+use stage4_flash_cuda::{Attention, Inputs, Options, Outputs, Shape, Sizes};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", gpu::report(&*error)); // a kernel's fault with its line; `{error:?}` has no line breaks
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     // An NVIDIA GPU where there is one, otherwise the simulated device.
     let context = gpu::context(0)?;
     println!("on {}", gpu::device_label(&context)?);
@@ -14,9 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // 2 sequences of 100 tokens, 4 query heads that share 2 heads of keys and values, 64 columns.
     let (batch, heads, kv_heads, n, head_dim) = (2, 4, 2, 100, 64);
-    let q: Array4<f32> = tensor((batch, heads, n, head_dim), 1, normal);
-    let k = tensor((batch, kv_heads, n, head_dim), 2, normal);
-    let v = tensor((batch, kv_heads, n, head_dim), 3, normal);
+    let tensor = |heads, seed: usize| {
+        Array4::from_shape_fn((batch, heads, n, head_dim), |(b, h, i, d)| {
+            ((seed + 3 * b + 7 * h + 11 * i + 13 * d) as f32).sin() // any numbers do
+        })
+    };
+    let (q, k, v) = (tensor(heads, 1), tensor(kv_heads, 2), tensor(kv_heads, 3));
 
     // Host arrays: copied there and back. Each token sees itself and the 16 before it; the second sequence has 70 tokens.
     let options = Options::default()

@@ -57,6 +57,7 @@ pub use interface::{Fused, FusedF16, Stage4};
 pub use ladder::Rung;
 pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};
+pub use stage1_reference::{Options, Output, Sizes, Window};
 pub use stage2_naive_cuda::{Additive, Strides};
 pub use variant::{Kernel, Variant};
 

@@ -36,7 +36,7 @@ const DYNAMIC_SHARED: i32 = 48 << 10;
 pub struct Decode {
     context: Arc<CudaContext>,
     mode: Mode,
-    /// Parts of a sequence, instead of the rule's.
+    /// Number of splits of a sequence, instead of the rule's.
     splits: Option<usize>,
     sms: usize,
     kernels: Mutex<HashMap<Variant, CudaFunction>>,
@@ -65,31 +65,31 @@ impl Decode {
         self
     }
 
-    /// The same, with sequences split into this many parts, 1 to [`MAX_SPLITS`], whatever the rule says. [`Rung::Decode`]
+    /// The same, with this many splits of a sequence, 1 to [`MAX_SPLITS`], whatever the rule says. [`Rung::Decode`]
     /// splits nothing.
     pub fn with_splits(mut self, splits: usize) -> Self {
         self.splits = Some(splits);
         self
     }
 
-    /// Which kernel runs.
+    /// The kernel that runs.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How many kernels this handle has loaded.
+    /// Number of kernels that this handle has loaded.
     pub fn loaded(&self) -> usize {
         self.kernels().len()
     }
 
-    /// The number of parts into which [`Decode::forward`] splits sequences, of which the longest has `longest` tokens: the
-    /// rule's, or that of [`Decode::with_splits`]. 1 by a rung that splits nothing.
-    pub fn parts(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
+    /// Number of splits by [`Decode::forward`] of sequences of which the longest has `longest` tokens: the rule's, or that of
+    /// [`Decode::with_splits`]. 1 by a rung that splits nothing.
+    pub fn splits(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
         match (self.mode, self.splits) {
             (Mode::Rung(Rung::Decode), _) => 1,
             (_, Some(splits)) => splits,
-            (Mode::Rung(rung), None) => rung.parts(cache, shape, longest, self.sms),
-            (Mode::Library, None) => library::parts(cache, shape, longest, self.sms),
+            (Mode::Rung(rung), None) => rung.splits(cache, shape, longest, self.sms),
+            (Mode::Library, None) => library::splits_of(cache, shape, longest, self.sms),
         }
     }
 
@@ -115,7 +115,7 @@ impl Decode {
         checks.device("stream", stream.context())?;
         shape.check(&checks, &inputs, &outputs)?;
         let longest = inputs.cache.lengths.host.iter().copied().max();
-        let splits = self.parts(&inputs.cache.shape, shape, longest.unwrap_or(0));
+        let splits = self.splits(&inputs.cache.shape, shape, longest.unwrap_or(0));
         check_splits(&checks, splits)?;
         if let Mode::Rung(rung) = self.mode {
             return match ladder::check_decode(&checks, stream, &inputs, &outputs, shape)? {
@@ -123,7 +123,7 @@ impl Decode {
                     let kernel = |file, kernel| self.function((file, vec![]), kernel);
                     let blocks = rung.blocks(&inputs.cache.shape, shape);
                     let grid = match (rung, self.splits) {
-                        (Rung::Split, None) => None, // by its own rule
+                        (Rung::Split, None) => None, // `split::launch` has the rule of `splits` in it
                         _ => Some(ladder::Grid { blocks, splits }),
                     };
                     rung.launch(stream, kernel, inputs, outputs, shape, grid)
@@ -142,7 +142,7 @@ impl Decode {
         })
     }
 
-    /// The same in a workspace of the caller's: it says into how many parts sequences are split, and nothing is allocated. So a
+    /// The same in a workspace of the caller's: it says how many splits a sequence has, and nothing is allocated. So a
     /// CUDA graph can capture it.
     ///
     /// # Errors

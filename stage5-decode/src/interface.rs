@@ -14,7 +14,7 @@ pub trait Decoding {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// What [`Decode::update_cache`] does. Launches, and does not wait. Checks its arguments first, and launches nothing if one
+    /// Does as [`Decode::update_cache`]. Launches, and does not wait. Checks its arguments first, and launches nothing if one
     /// does not fit.
     ///
     /// # Errors
@@ -27,7 +27,7 @@ pub trait Decoding {
         new: NewTokens<'_>,
     ) -> Result<(), Self::Error>;
 
-    /// What [`Decode::forward`] computes. Launches, and does not wait. Checks its arguments first, and launches nothing if one
+    /// Computes as [`Decode::forward`]. Launches, and does not wait. Checks its arguments first, and launches nothing if one
     /// does not fit.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ pub trait Decoding {
         shape: &Shape,
     ) -> Result<(), Self::Error>;
 
-    /// Whether it can have a cache of this shape, contiguous or in pages.
+    /// True if it can have a cache of this shape, contiguous or in pages.
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool;
 
     /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.

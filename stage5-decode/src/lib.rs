@@ -23,7 +23,7 @@
 //! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and where its tensors lie;
 //!   [`CacheView`] and [`CacheViewMut`]: one layer of any cache.
 //! - `library/`: [`KvCache`], a contiguous cache for all layers of a model; [`paged`], one in pages that sequences share, with
-//!   fork and copy-on-write; [`splits()`], the number of parts of a sequence; [`Workspace`], steps without allocations and
+//!   fork and copy-on-write; [`splits()`], the number of splits of a sequence, which are the parts of its keys; [`Workspace`], steps without allocations and
 //!   copies, which a CUDA graph can replay; a file beside each of its kernels; [`committed`], the variants with committed PTX.
 //!
 //! [`Decoding`] is what the suite of `conformance` judges; [`Stage5`] has it.
@@ -46,6 +46,7 @@ mod view;
 pub use decode::{Decode, KERNELS};
 pub use dtype::Dtype;
 pub use error::Error;
+pub use gpu::arguments::Strides;
 pub use interface::{Decoding, Stage5};
 pub use ladder::Rung;
 pub use library::{CountsMut, KvCache, MAX_SPLITS, Workspace, committed, paged, splits};

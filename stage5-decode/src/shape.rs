@@ -26,9 +26,9 @@ pub struct Shape {
     pub heads: usize,
     /// Queries of each sequence: 1 to decode, up to [`MAX_QUERIES`] to check drafts or to prefill a chunk.
     pub nq: usize,
-    /// What the scores are multiplied by; `1 / sqrt(D)` if `None`.
+    /// Factor of the scores; `1 / sqrt(D)` if `None`.
     pub scale: Option<f32>,
-    /// How many keys before its own a query sees; all if `None`.
+    /// Number of keys before its own that a query sees; all if `None`.
     pub window: Option<usize>,
     /// Strides of `q`, `[B, H, nq, D]`.
     pub q: Strides,
@@ -58,12 +58,12 @@ impl Shape {
         }
     }
 
-    /// What the scores are multiplied by.
+    /// Factor of the scores.
     pub fn scale(&self, head_dim: usize) -> f32 {
         self.scale.unwrap_or(1.0 / (head_dim as f32).sqrt())
     }
 
-    /// How many keys before its own a query sees, as the kernels take it.
+    /// Number of keys before its own that a query sees, as the kernels take it.
     pub(crate) fn window(&self) -> usize {
         self.window.unwrap_or(MAX_SIZE).min(MAX_SIZE)
     }

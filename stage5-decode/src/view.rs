@@ -140,7 +140,7 @@ impl<V: DeviceSlice<u8>> Cache<'_, V> {
 }
 
 impl<V: DeviceSlice<u8> + DevicePtr<u8>> Cache<'_, V> {
-    /// Whether every row begins at a multiple of 16 bytes.
+    /// True if every row begins at a multiple of 16 bytes.
     ///
     /// # Errors
     ///

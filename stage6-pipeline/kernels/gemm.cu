@@ -1,6 +1,6 @@
 // Product of many rows of x with a weight, y = x W^T + bias: the linear layer of a prefill.
 //
-// Idea: as rung 3 of stage 4, register tiles. A thread computes ROWS x COLUMNS outputs: in each step of 4 columns, ROWS +
+// Idea: as rung 2 of stage 4, register tiles. A thread computes ROWS x COLUMNS outputs: in each step of 4 columns, ROWS +
 // COLUMNS vectors from shared memory make 4 * ROWS * COLUMNS multiply-adds. Elements of W become f32 on their way to shared
 // memory.
 //

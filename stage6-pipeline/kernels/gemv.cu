@@ -11,7 +11,7 @@
 //     add the sums of the warps of the block: each has a slice of the columns
 //     bias, activation, residual
 //
-// How a sum is computed depends on vector, span and the number of slices alone, not on n, N or ROWS: a batch equals its rows
+// The order of a sum depends on vector, span and the number of slices alone, not on n, N or ROWS: a batch equals its rows
 // one by one, bit for bit.
 //
 // Grid:   x = ceil(outputs / (4 * ROWS)), or ceil(outputs / (2 * ROWS)) for SwiGLU.

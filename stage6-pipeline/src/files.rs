@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::Error;
+use crate::disk::read_text;
 use crate::weights::{Bytes, TensorFile};
 
 /// A model's files, not yet looked into.
@@ -30,36 +30,24 @@ pub struct ModelFiles {
     pub weights: Vec<TensorFile>,
 }
 
-/// The longest text file that is read. The longest tokenizers are a quarter of it.
-const LONGEST_TEXT: u64 = 128 << 20;
-
 /// Names the files of weights that are too large for one.
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 impl ModelFiles {
-    /// The model in a folder, or, if there is no such folder and the feature `hub` is on, the model of that Hugging Face
-    /// name, such as `openai-community/gpt2`.
+    /// The model in a folder, or, if there is no such folder and `model` can be a Hugging Face name, such as
+    /// `openai-community/gpt2`, the one that `by_name` finds.
     ///
     /// # Errors
     ///
-    /// Those of [`ModelFiles::read`]; those of `Hub::model`; [`Error::NoHub`] without the feature.
-    pub fn find(model: &Path) -> Result<Self, Error> {
+    /// Those of [`ModelFiles::read`] and of `by_name`.
+    pub fn find(
+        model: &Path,
+        by_name: impl FnOnce(&str) -> Result<Self, Error>,
+    ) -> Result<Self, Error> {
         match hub_name(model) {
-            Some(name) if !model.exists() => Self::of_hub(name),
+            Some(name) if !model.exists() => by_name(name),
             _ => Self::read(model),
         }
-    }
-
-    #[cfg(feature = "hub")]
-    fn of_hub(name: &str) -> Result<Self, Error> {
-        crate::Hub::from_env().model(name)
-    }
-
-    #[cfg(not(feature = "hub"))]
-    fn of_hub(name: &str) -> Result<Self, Error> {
-        Err(Error::NoHub {
-            model: name.to_owned(),
-        })
     }
 
     /// The model that is compiled into this crate.
@@ -163,40 +151,6 @@ pub(crate) fn shard_names(index: &str, file: &str) -> Result<BTreeSet<String>, E
             index: file.to_owned(),
             file: name.clone(),
         }),
-    }
-}
-
-fn read_text(path: &Path) -> Result<String, Error> {
-    let (mut file, bytes) = open_regular(path)?;
-    if bytes > LONGEST_TEXT {
-        return Err(Error::TooLong {
-            path: path.to_owned(),
-            bytes,
-            most: LONGEST_TEXT,
-        });
-    }
-    let mut text = String::new();
-    match file.read_to_string(&mut text) {
-        Ok(_) => Ok(text),
-        Err(source) => Err(unreadable(path, source)),
-    }
-}
-
-/// Opens a file and tells its length. A pipe or a device is refused before it is opened: that could wait for ever.
-pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), Error> {
-    let metadata = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
-    if !metadata.is_file() {
-        let source = io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
-        return Err(unreadable(path, source));
-    }
-    let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    Ok((file, metadata.len()))
-}
-
-fn unreadable(path: &Path, source: io::Error) -> Error {
-    Error::Read {
-        path: path.to_owned(),
-        source,
     }
 }
 

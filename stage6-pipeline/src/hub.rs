@@ -17,6 +17,8 @@ use crate::{Error, ModelFiles};
 pub struct Hub {
     endpoint: String,
     cache: Cache,
+    /// True if downloads show a bar.
+    bars: bool,
 }
 
 /// Number of times that a download that is cut off goes on by itself. Started again, it goes on too.
@@ -36,6 +38,7 @@ impl Hub {
         Self {
             endpoint: endpoint.unwrap_or_else(|| "https://huggingface.co".to_owned()),
             cache: Cache::from_env(),
+            bars: false,
         }
     }
 
@@ -44,7 +47,14 @@ impl Hub {
         Self {
             endpoint: endpoint.into(),
             cache: Cache::new(cache.into()),
+            bars: false,
         }
+    }
+
+    /// The same, with a bar for each download on standard error, if that is a terminal.
+    pub fn with_bars(mut self) -> Self {
+        self.bars = true;
+        self
     }
 
     /// The files of a model such as `openai-community/gpt2`. Nothing is asked of the hub if the cache has all of them.
@@ -139,7 +149,7 @@ impl Download<'_> {
         }
         let mut expected = 0;
         let path = repo
-            .download_with_progress(file, Bar::new(&mut expected))
+            .download_with_progress(file, Bar::new(self.hub.bars, &mut expected))
             .map_err(Failure::Hub)?;
         let found = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
         if found == expected {
@@ -207,15 +217,15 @@ fn status(error: &ApiError) -> Option<u16> {
     }
 }
 
-/// A bar on standard error, if that is a terminal, and the length that the hub tells.
+/// A bar, which may be hidden, and the length that the hub tells.
 struct Bar<'e> {
     bar: ProgressBar,
     expected: &'e mut u64,
 }
 
 impl<'e> Bar<'e> {
-    fn new(expected: &'e mut u64) -> Self {
-        let bar = match std::io::stderr().is_terminal() {
+    fn new(shown: bool, expected: &'e mut u64) -> Self {
+        let bar = match shown && std::io::stderr().is_terminal() {
             true => ProgressBar::new(0),
             false => ProgressBar::hidden(),
         };

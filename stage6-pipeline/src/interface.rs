@@ -1,4 +1,4 @@
-//! What an exercise of this stage implements.
+//! Interface that an exercise of this stage implements.
 
 use std::error;
 

@@ -9,12 +9,12 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `files.rs` | the files of a model: a folder, or the storyteller in the binary |
+//! | `files.rs`, `disk.rs` | the files of a model: a folder, or the storyteller in the binary |
 //! | `hub.rs` | models by their Hugging Face name (feature `hub`) |
 //! | `architecture.rs` | a description of a decoder, whatever the family of its checkpoint |
-//! | `config.rs`, `weights.rs` | config.json and the tensors, checked; random weights |
-//! | `text.rs` | text to tokens and back, chat templates |
-//! | `kernels.rs`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
+//! | `config/`, `weights/` | config.json and the tensors, checked; random weights |
+//! | `text/` | text to tokens and back, chat templates |
+//! | `kernels/`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
 //! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
 //! | `sampler.rs` | logits to the next token |
 //! | `generate.rs`, `stop.rs` | token after token, one request or many at once, and the times; strings that end a text |
@@ -29,6 +29,7 @@
 
 mod architecture;
 mod config;
+mod disk;
 mod error;
 mod files;
 #[cfg(feature = "solution")]

@@ -53,23 +53,23 @@ impl Forward for Stage6 {
         })
     }
 
-    fn prefill(&self, of: &mut Sequences<'_>, tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
-        of.room.check("prefill", 0, tokens, of.vocab())?;
-        for sequence in of.sequences.drain(..) {
-            of.batch.free(sequence)?;
+    fn prefill(&self, batch: &mut Sequences<'_>, tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
+        batch.room.check("prefill", 0, tokens, batch.vocab())?;
+        for sequence in batch.sequences.drain(..) {
+            batch.batch.free(sequence)?;
         }
-        of.sequences = tokens.iter().map(|_| of.batch.create()).collect();
-        of.forward(tokens)
+        batch.sequences = tokens.iter().map(|_| batch.batch.create()).collect();
+        batch.forward(tokens)
     }
 
-    fn decode(&self, of: &mut Sequences<'_>, tokens: &[u32]) -> Result<Vec<f32>, Error> {
-        let cached = match of.sequences.first() {
-            Some(&first) => of.batch.length(first)?,
+    fn decode(&self, batch: &mut Sequences<'_>, tokens: &[u32]) -> Result<Vec<f32>, Error> {
+        let cached = match batch.sequences.first() {
+            Some(&first) => batch.batch.length(first)?,
             None => 0,
         };
         let tokens = Vec::from_iter(tokens.chunks(1));
-        of.room.check("decode", cached, &tokens, of.vocab())?;
-        of.forward(&tokens)
+        batch.room.check("decode", cached, &tokens, batch.vocab())?;
+        batch.forward(&tokens)
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
@@ -83,21 +83,21 @@ impl Forward for Stage6 {
 impl Generate for Stage6 {
     fn generate(
         &self,
-        of: &mut Sequences<'_>,
+        batch: &mut Sequences<'_>,
         prompt: &[u32],
         most: usize,
         end: &[u32],
     ) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
-        self.prefill(of, &[prompt])?;
+        self.prefill(batch, &[prompt])?;
         while tokens.len() < most {
-            let next = of.batch.likeliest(0)?;
+            let next = batch.batch.likeliest(0)?;
             if end.contains(&next) {
                 break;
             }
             tokens.push(next);
             if tokens.len() < most {
-                self.decode(of, &[next])?;
+                self.decode(batch, &[next])?;
             }
         }
         Ok(tokens)

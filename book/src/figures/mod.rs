@@ -1,4 +1,4 @@
-//! The pictures: SVG drawn by code, one file per part of the book; in `recorded.rs`, those of real runs.
+//! The pictures: SVG drawn by code, one file per part of the book; in `recorded/`, those of real runs.
 //!
 //! A picture is set into the page itself, so that it takes the colours of the reader's theme.
 
@@ -19,7 +19,7 @@ use crate::generated;
 /// A picture.
 struct Figure {
     name: &'static str,
-    /// What it shows, for those who do not see it.
+    /// Description for those who do not see it.
     description: &'static str,
     caption: &'static str,
     size: (u32, u32),

@@ -13,7 +13,7 @@ use stage1_reference::{
     Attend, Error, Feature, Linear, MultiHead, MultiHeadAttention, Options, Output, Sizes,
 };
 
-/// What is not asked for.
+/// Features that are not asked for.
 pub const LACKS: [Feature; 5] = [
     Feature::Window,
     Feature::KeyLengths,

@@ -31,7 +31,7 @@ static KERNELS: gpu::Bundle = gpu::bundle!();
 #[derive(Debug)]
 pub struct Own {
     stream: Arc<CudaStream>,
-    /// Whether keys are split over blocks.
+    /// True if keys are split over blocks.
     splits: bool,
 }
 

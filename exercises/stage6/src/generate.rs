@@ -11,7 +11,7 @@ impl Generate for Own {
     /// id. Ends after `most` tokens, or before a token of `end`.
     fn generate(
         &self,
-        of: &mut Sequences<'_>,
+        batch: &mut Sequences<'_>,
         prompt: &[u32],
         most: usize,
         end: &[u32],

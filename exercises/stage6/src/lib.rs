@@ -26,7 +26,7 @@ use stage6_pipeline::{
     Architecture, Device, Error, Forward, Kernels, Positions, Room, Rope, Source, Weights,
 };
 
-/// What the task does not ask for.
+/// Parts that the task does not ask for.
 pub const LACKS: [Feature; 1] = [Feature::Window];
 
 /// A decoder on a device.
@@ -54,7 +54,7 @@ pub struct Sequences<'m> {
     length: usize,
 }
 
-/// What a pass does.
+/// Phase of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The first tokens of each sequence: they attend to each other.
@@ -155,12 +155,12 @@ impl Forward for Own {
         })
     }
 
-    fn prefill(&self, of: &mut Sequences<'_>, tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
-        of.forward(tokens, Phase::Prefill)
+    fn prefill(&self, batch: &mut Sequences<'_>, tokens: &[&[u32]]) -> Result<Vec<f32>, Error> {
+        batch.forward(tokens, Phase::Prefill)
     }
 
-    fn decode(&self, of: &mut Sequences<'_>, tokens: &[u32]) -> Result<Vec<f32>, Error> {
-        of.forward(&Vec::from_iter(tokens.chunks(1)), Phase::Decode)
+    fn decode(&self, batch: &mut Sequences<'_>, tokens: &[u32]) -> Result<Vec<f32>, Error> {
+        batch.forward(&Vec::from_iter(tokens.chunks(1)), Phase::Decode)
     }
 
     fn argument_of(error: &Error) -> Option<&str> {

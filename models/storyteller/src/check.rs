@@ -6,7 +6,7 @@ use crate::grammar::{Candidates, Grammar};
 const CLOSING: &str = "the_end";
 const ENDINGS: [&str; 2] = ["last", "feast"];
 
-/// What was found in one text.
+/// Findings in one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoryReport {
     /// Sentences in the text.

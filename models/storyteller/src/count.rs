@@ -1,4 +1,4 @@
-//! How many stories a grammar can write, and how surprising they are.
+//! Number of stories that a grammar can write, and their entropy.
 
 use crate::grammar::{Alternative, Grammar, Item};
 

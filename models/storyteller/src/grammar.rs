@@ -1,9 +1,7 @@
-//! What a grammar is made of.
+//! Parts of a grammar: slots, rules and their alternatives.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-use crate::reader::{self, GrammarError};
 
 /// Slots and rules of one grammar; the rule named `story` is where a story starts.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ pub(crate) enum RuleKind {
 /// One line of a rule.
 #[derive(Debug)]
 pub(crate) struct Alternative {
-    /// How often it is drawn, relative to its siblings; at least 1.
+    /// Frequency with which it is drawn, relative to its siblings; at least 1.
     pub weight: usize,
     pub items: Vec<Item>,
 }
@@ -76,14 +74,6 @@ impl Grammar {
             Grammar::from_text(include_str!("../grammar.txt")).expect("grammar.txt is a grammar")
         });
         &STORYTELLER
-    }
-
-    /// Reads a grammar; the format is explained at the head of `grammar.txt`.
-    ///
-    /// # Errors
-    /// [`GrammarError`] names the line that is not understood, or the name that is unknown, empty, defined twice or recursive.
-    pub fn from_text(text: &str) -> Result<Self, GrammarError> {
-        reader::read(text)
     }
 
     /// The index of the slot called `name`.

@@ -13,7 +13,7 @@ use storyteller::{check, corpus};
 enum Command {
     /// Writes stories of the grammar, separated by blank lines.
     Corpus {
-        /// How many stories.
+        /// Number of stories.
         #[arg(long)]
         stories: usize,
         /// The same seed gives the same stories.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::grammar::{Candidates, Grammar, Item, RuleKind, capitalised};
 
-/// How a sentence was derived.
+/// Derivation of a sentence.
 #[derive(Clone, Debug)]
 pub struct ParsedSentence<'g> {
     grammar: &'g Grammar,
@@ -139,7 +139,7 @@ impl Grammar {
     }
 }
 
-/// What a derivation still has to write: the `items`, then `then`.
+/// The rest that a derivation has to write: the `items`, then `then`.
 struct Rest<'a> {
     items: &'a [Item],
     /// The first of the items is capitalised.

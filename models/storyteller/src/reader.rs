@@ -35,45 +35,51 @@ struct Block<'a> {
     lines: Vec<(usize, &'a str)>,
 }
 
-pub(crate) fn read(text: &str) -> Result<Grammar, GrammarError> {
-    let blocks = blocks(text)?;
-    let mut slots = Vec::new();
-    let mut names = Names::default();
-    for block in &blocks {
-        let fresh = match block.keyword {
-            "slot" => {
-                slots.push(slot(block)?);
-                names.slots.insert(block.name, slots.len() - 1).is_none()
+impl Grammar {
+    /// Reads a grammar; the format is explained at the head of `grammar.txt`.
+    ///
+    /// # Errors
+    /// [`GrammarError`] names the line that is not understood, or the name that is unknown, empty, defined twice or recursive.
+    pub fn from_text(text: &str) -> Result<Self, GrammarError> {
+        let blocks = blocks(text)?;
+        let mut slots = Vec::new();
+        let mut names = Names::default();
+        for block in &blocks {
+            let fresh = match block.keyword {
+                "slot" => {
+                    slots.push(slot(block)?);
+                    names.slots.insert(block.name, slots.len() - 1).is_none()
+                }
+                _ => names
+                    .rules
+                    .insert(block.name, (names.rules.len(), block.keyword))
+                    .is_none(),
+            };
+            if !fresh {
+                return Err(GrammarError::Twice {
+                    line: block.line,
+                    text: block.name.to_owned(),
+                });
             }
-            _ => names
-                .rules
-                .insert(block.name, (names.rules.len(), block.keyword))
-                .is_none(),
-        };
-        if !fresh {
-            return Err(GrammarError::Twice {
-                line: block.line,
-                text: block.name.to_owned(),
-            });
         }
+        let rules = blocks
+            .iter()
+            .filter(|block| block.keyword != "slot")
+            .map(|block| rule(block, &names, &slots));
+        let rules = rules.collect::<Result<Vec<_>, _>>()?;
+        refuse_recursion(&rules)?;
+        let start = rules
+            .iter()
+            .position(|rule| rule.name == "story" && rule.kind == RuleKind::Passage);
+        Ok(Self {
+            slots,
+            rules,
+            start: start.ok_or(GrammarError::NoStory)?,
+        })
     }
-    let rules = blocks
-        .iter()
-        .filter(|block| block.keyword != "slot")
-        .map(|block| rule(block, &names, &slots));
-    let rules = rules.collect::<Result<Vec<_>, _>>()?;
-    refuse_recursion(&rules)?;
-    let start = rules
-        .iter()
-        .position(|rule| rule.name == "story" && rule.kind == RuleKind::Passage);
-    Ok(Grammar {
-        slots,
-        rules,
-        start: start.ok_or(GrammarError::NoStory)?,
-    })
 }
 
-/// What names mean: the index of a slot; the index and keyword of a rule.
+/// Meanings of names: the index of a slot; the index and keyword of a rule.
 #[derive(Default)]
 struct Names<'a> {
     slots: HashMap<&'a str, usize>,
@@ -347,7 +353,7 @@ mod tests {
 
     #[test]
     fn reads_slots_columns_capitals_and_weights() {
-        let grammar = read(&format!(
+        let grammar = Grammar::from_text(&format!(
             "{HERO}passage story\n  one / one\nsentence one\n  [3] {{Small}}, $hero ran, and $hero.they sang to $hero.\nphrase small\n  so\n"
         ))
         .unwrap();
@@ -394,6 +400,6 @@ mod tests {
     #[case::recursive("passage story\n  a\nsentence a\n  {b}\nphrase b\n  x {b}\n", GrammarError::Recursive { name: "b".into() })]
     #[case::no_story("sentence s\n  a\n", GrammarError::NoStory)]
     fn refuses(#[case] text: &str, #[case] error: GrammarError) {
-        assert_eq!(read(text).unwrap_err(), error);
+        assert_eq!(Grammar::from_text(text).unwrap_err(), error);
     }
 }

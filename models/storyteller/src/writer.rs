@@ -10,7 +10,7 @@ pub struct Story {
     pub text: String,
     /// The protagonist's name.
     pub hero: String,
-    /// What the protagonist looks for, without an article: "silver key".
+    /// The thing that the protagonist looks for, without an article: "silver key".
     pub object: String,
 }
 

@@ -1,10 +1,13 @@
-use cudarc::driver::{CudaView, CudaViewMut};
+use cudarc::driver::CudaViewMut;
 use gpu::arguments::Strides;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Feature, Options, Output, Sizes};
 
-use super::{Additive, Axis, Gemm, Kernels, ScaleAndMask, Softmax};
-use crate::{Attention, Call, Error, GemmRung, Ladder, Product, SoftmaxRung, Steps, host};
+use super::{
+    AttentionInputs, AttentionOutputs, Axis, GemmShape, Kernels, ScaleAndMaskShape, SoftmaxShape,
+    host,
+};
+use crate::{Attention, Call, Error, GemmRung, Ladder, Product, SoftmaxRung, Steps};
 
 /// The options that attention of this stage lacks.
 pub const LACKS: [Feature; 3] = [Feature::Window, Feature::KeyLengths, Feature::BlockSparse];
@@ -55,28 +58,6 @@ pub struct AttentionShape {
     pub v: Strides,
     /// Strides of `o`, `[B, H, nq, D]`.
     pub o: Strides,
-}
-
-/// The device memory that attention reads.
-#[derive(Debug)]
-pub struct AttentionInputs<'a> {
-    /// Queries, `[B, H, nq, D]`.
-    pub q: CudaView<'a, f32>,
-    /// Keys, `[B, H_kv, nk, D]`.
-    pub k: CudaView<'a, f32>,
-    /// Values, `[B, H_kv, nk, D]`.
-    pub v: CudaView<'a, f32>,
-    /// An additive mask, if there is one.
-    pub mask: Option<Additive<'a>>,
-}
-
-/// The device memory that attention writes. `T` is the type of o's elements.
-#[derive(Debug)]
-pub struct AttentionOutputs<'a, T = f32> {
-    /// The attended values, `[B, H, nq, D]`.
-    pub o: CudaViewMut<'a, T>,
-    /// The log-sum-exp of each row of scores, packed `[B, H, nq]`; not written if `None`.
-    pub lse: Option<CudaViewMut<'a, f32>>,
 }
 
 impl AttentionShape {
@@ -136,16 +117,16 @@ impl Kernels {
         let rows = batch.saturating_mul(heads).saturating_mul(nq);
         let scale = shape.scale.unwrap_or(sizes.default_scale());
         let packed_scores = Strides::packed(heads, nq, nk);
-        let q_by_k = Gemm {
+        let q_by_k = GemmShape {
             batch,
             heads,
             b_heads: kv_heads,
             a: shape.q,
             b: shape.k,
             c: packed_scores,
-            ..Gemm::nt(nq, nk, head_dim)
+            ..GemmShape::nt(nq, nk, head_dim)
         };
-        let p_by_v = Gemm {
+        let p_by_v = GemmShape {
             product: Product::Nn,
             n: head_dim,
             k: nk,
@@ -186,7 +167,7 @@ impl Kernels {
         let mut scores = unsafe { self.stream.alloc::<f32>(count.max(1)) }?;
 
         self.gemm(q, k, scores.as_view_mut(), &q_by_k)?;
-        let masking = ScaleAndMask {
+        let masking = ScaleAndMaskShape {
             batch,
             heads,
             nq,
@@ -195,7 +176,7 @@ impl Kernels {
             causal: shape.causal,
         };
         self.scale_and_mask(scores.as_view_mut(), mask, &masking)?;
-        let by_row = Softmax {
+        let by_row = SoftmaxShape {
             batch: batch * heads,
             rows: nq,
             columns: nk,

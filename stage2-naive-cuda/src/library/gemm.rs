@@ -15,22 +15,21 @@ const TILE: u32 = 16;
 /// b_heads)`, so that grouped-query attention copies nothing.
 ///
 /// ```
-/// use stage2_naive_cuda::Strides;
-/// use stage2_naive_cuda::library::Gemm;
+/// use stage2_naive_cuda::{GemmShape, Strides};
 /// // Scores of 4 heads, 1 query row each, against the first 20 keys of a cache with room for 256.
 /// let capacity = 256 * 64;
-/// let shape = Gemm {
+/// let shape = GemmShape {
 ///     heads: 4,
 ///     b_heads: 4,
 ///     a: Strides::packed(4, 1, 64),
 ///     b: Strides { batch: 4 * capacity, head: capacity, row: 64 },
 ///     c: Strides::packed(4, 1, 20),
-///     ..Gemm::nt(1, 20, 64)
+///     ..GemmShape::nt(1, 20, 64)
 /// };
 /// assert_eq!(shape.b.row, 64);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Gemm {
+pub struct GemmShape {
     /// The place of `b`.
     pub product: Product,
     /// Batches of `a`, `b` and `c`.
@@ -53,7 +52,7 @@ pub struct Gemm {
     pub c: Strides,
 }
 
-impl Gemm {
+impl GemmShape {
     /// One packed product `a[m, k] · b[k, n] = c[m, n]`.
     pub const fn nn(m: usize, n: usize, k: usize) -> Self {
         Self {
@@ -101,9 +100,9 @@ impl Kernels {
         a: CudaView<'_, f32>,
         b: CudaView<'_, f32>,
         mut c: CudaViewMut<'_, f32>,
-        shape: &Gemm,
+        shape: &GemmShape,
     ) -> Result<(), Error> {
-        let Gemm {
+        let GemmShape {
             product,
             batch,
             heads,

@@ -3,8 +3,10 @@
 
 mod attention;
 mod gemm;
+pub mod host;
 mod scale_and_mask;
 mod softmax;
+mod tensors;
 
 use std::sync::Arc;
 
@@ -13,12 +15,11 @@ use gpu::arguments::Checks;
 
 use crate::{Error, KERNELS, Product};
 
-pub use attention::{
-    AttentionInputs, AttentionOutputs, AttentionShape, LACKS, LADDER_LACKS, Variant,
-};
-pub use gemm::Gemm;
-pub use scale_and_mask::{Additive, ScaleAndMask};
-pub use softmax::{Axis, Softmax};
+pub use attention::{AttentionShape, LACKS, LADDER_LACKS, Variant};
+pub use gemm::GemmShape;
+pub use scale_and_mask::{Additive, ScaleAndMaskShape};
+pub use softmax::{Axis, SoftmaxShape};
+pub use tensors::{AttentionInputs, AttentionOutputs};
 
 /// The kernels of the library, loaded on one device, and the stream they are launched on.
 #[derive(Debug)]

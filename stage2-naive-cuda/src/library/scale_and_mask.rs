@@ -13,7 +13,7 @@ pub type Additive<'a> = Strided<'a, f32>;
 
 /// The sizes of packed scores `[batch, heads, nq, nk]`, and what is done to them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ScaleAndMask {
+pub struct ScaleAndMaskShape {
     /// Batches.
     pub batch: usize,
     /// Heads.
@@ -40,9 +40,9 @@ impl Kernels {
         &self,
         mut scores: CudaViewMut<'_, f32>,
         mask: Option<Additive<'_>>,
-        shape: &ScaleAndMask,
+        shape: &ScaleAndMaskShape,
     ) -> Result<(), Error> {
-        let ScaleAndMask {
+        let ScaleAndMaskShape {
             batch,
             heads,
             nq,

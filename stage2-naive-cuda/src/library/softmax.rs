@@ -18,7 +18,7 @@ pub enum Axis {
 
 /// The sizes of a softmax over a packed `[batch, rows, columns]` tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Softmax {
+pub struct SoftmaxShape {
     /// Matrices, one after the other.
     pub batch: usize,
     /// Rows of a matrix.
@@ -44,9 +44,9 @@ impl Kernels {
         &self,
         mut x: CudaViewMut<'_, f32>,
         mut lse: Option<CudaViewMut<'_, f32>>,
-        shape: &Softmax,
+        shape: &SoftmaxShape,
     ) -> Result<(), Error> {
-        let Softmax {
+        let SoftmaxShape {
             batch,
             rows,
             columns,

@@ -6,7 +6,7 @@ use ndarray::{Array2, ArrayView2, ArrayView4, s};
 use stage1_reference::Sizes;
 use stage3_flash_cpu::{Gradients, Output, Tiles};
 
-/// What was computed, and from what; all tensors are `[B, H, N, D]`, the scale is the default one.
+/// Inputs and results of a computation; all tensors are `[B, H, N, D]`, the scale is the default one.
 pub struct Computed<'a> {
     pub q: ArrayView4<'a, f32>,
     pub k: ArrayView4<'a, f32>,
@@ -47,7 +47,7 @@ impl Computed<'_> {
         );
         let (n, d) = q.dim();
         let scale = 1.0 / (d as f64).sqrt();
-        let of = s![rows.clone(), ..];
+        let tile = s![rows.clone(), ..];
         // The weights of some queries × some keys, and the gradient by their scores.
         let part = |queries: Range<usize>, keys: Range<usize>| -> [Array2<f64>; 2] {
             let (q, d_o) = (
@@ -81,12 +81,12 @@ impl Computed<'_> {
             sums.mapv(|sum| sum as f32).view(),
             &Array2::ones((8, 1)),
         );
-        same("o", self.output.o.slice(head).slice(of), &p.dot(&v));
+        same("o", self.output.o.slice(head).slice(tile), &p.dot(&v));
         let Gradients { dq, dk, dv } = self.gradients;
-        same("dq", dq.slice(head).slice(of), &(ds.dot(&k) * scale));
+        same("dq", dq.slice(head).slice(tile), &(ds.dot(&k) * scale));
         let [p, ds] = part(0..n, rows.clone());
-        same("dk", dk.slice(head).slice(of), &(ds.t().dot(&q) * scale));
-        same("dv", dv.slice(head).slice(of), &p.t().dot(&d_o));
+        same("dk", dk.slice(head).slice(tile), &(ds.t().dot(&q) * scale));
+        same("dv", dv.slice(head).slice(tile), &p.t().dot(&d_o));
     }
 }
 

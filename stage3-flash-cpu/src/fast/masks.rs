@@ -64,10 +64,10 @@ impl HeadMask<'_> {
     ) {
         let Self { options, b, h, .. } = *self;
         if let Some(mask) = &options.mask {
-            scores += &of_head(mask, b, h).slice(s![queries.clone(), keys.clone()]);
+            scores += &head_mask(mask, b, h).slice(s![queries.clone(), keys.clone()]);
         }
         if let Some(blocks) = &options.blocks {
-            let blocks = of_head(blocks, b, h);
+            let blocks = head_mask(blocks, b, h);
             for (i, rows) in blocks_of(queries) {
                 for (j, columns) in blocks_of(keys) {
                     if !blocks[[i, j]] {
@@ -111,7 +111,7 @@ pub(crate) fn cut(range: Range<usize>, size: usize) -> impl Iterator<Item = Rang
 }
 
 /// The part of a mask for one head; an axis of 1 is repeated.
-fn of_head<T>(mask: &Array4<T>, b: usize, h: usize) -> ArrayView2<'_, T> {
+fn head_mask<T>(mask: &Array4<T>, b: usize, h: usize) -> ArrayView2<'_, T> {
     let (batch, heads, ..) = mask.dim();
     mask.slice(s![
         if batch == 1 { 0 } else { b },

@@ -51,19 +51,22 @@ fn assert_beside_torch(report: Report, times: f64) {
 #[case(128)]
 #[case(256)]
 fn every_problem_is_solved_as_well_as_by_pytorch(#[case] queries: usize) {
-    assert_beside_torch(judge(sets()[0], with_queries(queries)), of_torch(sets()[0]));
+    assert_beside_torch(
+        judge(sets()[0], with_queries(queries)),
+        times_torch(sets()[0]),
+    );
 }
 
 #[test]
 fn every_problem_is_solved_with_every_set() {
     for simd in sets().into_iter().skip(1) {
-        assert_beside_torch(judge(simd, with_queries(128)), of_torch(simd));
+        assert_beside_torch(judge(simd, with_queries(128)), times_torch(simd));
     }
 }
 
 /// Factor by which a set may be further from f64 than PyTorch. PyTorch has fused multiply-adds; without them, every term of
 /// a sum is rounded twice.
-fn of_torch(simd: &Kernels) -> f64 {
+fn times_torch(simd: &Kernels) -> f64 {
     if simd.name == "portable" { 3.0 } else { 2.0 }
 }
 

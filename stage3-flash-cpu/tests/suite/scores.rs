@@ -101,7 +101,7 @@ fn a_small_scale_does_not_save_products_beyond_f32(
 #[test]
 fn any_scale_gives_what_stage_1_gives() {
     let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 20, 8), seed, normal));
-    // What is hidden by the lowest number stays hidden.
+    // Keys that the lowest number hides stay hidden.
     let lowest = tensor((1, 1, 20, 20), 4, |seed, i| {
         if hash(seed, i).is_multiple_of(3) {
             f32::MIN

@@ -48,8 +48,10 @@ __device__ __forceinline__ void load(
     if (aligned) {
 #pragma unroll 2
         for (int x = threadIdx.x; x < TILE_CHUNKS; x += blockDim.x) {
-            const int j = keys.begin + x / ROW_CHUNKS, d = x % ROW_CHUNKS * CHUNK;
-            Chunk<16> k_chunk = {}, v_chunk = {};
+            const int j = keys.begin + x / ROW_CHUNKS;
+            const int d = x % ROW_CHUNKS * CHUNK;
+            Chunk<16> k_chunk = {};
+            Chunk<16> v_chunk = {};
             if (j < keys.end && d < rows.cache.head_dim) {
                 const long long place = rows[j] + d;
                 k_chunk = *reinterpret_cast<const Chunk<16>*>(k + place);
@@ -61,7 +63,8 @@ __device__ __forceinline__ void load(
     } else {
 #pragma unroll 1
         for (int x = threadIdx.x; x < KEYS * HEAD_MAX; x += blockDim.x) {
-            const int j = keys.begin + x / HEAD_MAX, d = x % HEAD_MAX;
+            const int j = keys.begin + x / HEAD_MAX;
+            const int d = x % HEAD_MAX;
             const bool inside = j < keys.end && d < rows.cache.head_dim;
             const long long place = inside ? rows[j] + d : 0;
             k_smem[x / CHUNK].bits[x % CHUNK] = inside ? k[place] : 0;
@@ -112,9 +115,13 @@ extern "C" __global__ void __launch_bounds__(512) grouped(
     extern __shared__ Chunk<16> k_smem[];                             // [KEYS][HEAD_MAX]
     Chunk<16>* v_smem = k_smem + TILE_CHUNKS;                         // [KEYS][HEAD_MAX]
     float* q_smem = reinterpret_cast<float*>(v_smem + TILE_CHUNKS);   // [rows of the block][HEAD_MAX]
-    __shared__ float max_smem[MAX_WARPS * ROWS], sum_smem[MAX_WARPS * ROWS];
-    const int head_dim = problem.cache.head_dim, kv_heads = problem.cache.kv_heads;
-    const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % LANES;
+    __shared__ float max_smem[MAX_WARPS * ROWS];
+    __shared__ float sum_smem[MAX_WARPS * ROWS];
+    const int head_dim = problem.cache.head_dim;
+    const int kv_heads = problem.cache.kv_heads;
+    const int warp = threadIdx.x / 32;
+    const int warps = blockDim.x / 32;
+    const int lane = threadIdx.x % LANES;
 
     // ANCHOR: rows
     const int all_rows = problem.group * problem.nq;
@@ -134,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(512) grouped(
     // ANCHOR_END: rows
     const int part_index = blockIdx.x / row_blocks % problem.splits;
     const int matrix = blockIdx.x / row_blocks / problem.splits;
-    const int b = matrix / kv_heads, kv_head = matrix % kv_heads;
+    const int b = matrix / kv_heads;
+    const int kv_head = matrix % kv_heads;
     const Rows rows(pages, b, kv_head, problem.cache);
     const auto addresses = reinterpret_cast<unsigned long long>(k) | reinterpret_cast<unsigned long long>(v);
     const bool aligned = addresses % 16 == 0 && head_dim % CHUNK == 0;
@@ -142,13 +150,17 @@ extern "C" __global__ void __launch_bounds__(512) grouped(
     const Keys keys = part(visible(0, problem.nq - 1, length, problem), part_index, problem.splits);
 
     for (int x = threadIdx.x; x < block_rows * HEAD_MAX; x += blockDim.x) {
-        const int r = block_row + x / HEAD_MAX, d = x % HEAD_MAX;
-        const int h = kv_head * problem.group + r / problem.nq, i = r % problem.nq;
+        const int r = block_row + x / HEAD_MAX;
+        const int d = x % HEAD_MAX;
+        const int h = kv_head * problem.group + r / problem.nq;
+        const int i = r % problem.nq;
         const float* q_row = q + b * problem.q.batch + h * problem.q.head + i * problem.q.row;
         q_smem[x / HEAD_MAX * HEAD_MAX + place(d)] = d < head_dim ? q_row[d] : 0.0f;
     }
     __syncthreads();  // so that no warp reads q, or stores o over it, before every thread has stored its part
-    float max_reg[ROWS], sum_reg[ROWS] = {}, o_reg[ROWS][COLUMNS] = {};
+    float max_reg[ROWS];
+    float sum_reg[ROWS] = {};
+    float o_reg[ROWS][COLUMNS] = {};
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         max_reg[r] = -INFINITY;
@@ -159,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(512) grouped(
         __syncthreads();  // so that no warp reads k or v before every thread has stored its part
         const int step = key_warps * GROUPS;  // groups of lanes that share the tile
         for (int first = key_warp * GROUPS + threadIdx.x % 32 / LANES; first < KEYS; first += step * UNROLL) {
-            float k_reg[UNROLL][COLUMNS], v_reg[UNROLL][COLUMNS];
+            float k_reg[UNROLL][COLUMNS];
+            float v_reg[UNROLL][COLUMNS];
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
 #pragma unroll
@@ -260,8 +273,11 @@ extern "C" __global__ void __launch_bounds__(512) grouped(
     // ANCHOR: epilogue
     // The warps that share a row meet in the thread that writes its element.
     for (int x = threadIdx.x; x < block_rows * head_dim; x += blockDim.x) {
-        const int row = x / head_dim, d = x % head_dim;
-        float max = -INFINITY, sum = 0.0f, numerator = 0.0f;
+        const int row = x / head_dim;
+        const int d = x % head_dim;
+        float max = -INFINITY;
+        float sum = 0.0f;
+        float numerator = 0.0f;
         for (int w = 0; w < key_warps; w++) {
             const int slot = (w * row_warps + row / share) * ROWS + row % share;
             const float shrink = shrink_of(max, max_smem[slot]);

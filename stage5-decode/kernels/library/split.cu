@@ -75,9 +75,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) split(
     const int part_index = blockIdx.x % problem.splits;
     const int i = blockIdx.x / problem.splits % problem.nq;
     const int matrix = blockIdx.x / problem.splits / problem.nq;
-    const int b = matrix / problem.heads, h = matrix % problem.heads;
+    const int b = matrix / problem.heads;
+    const int h = matrix % problem.heads;
     const int head_dim = problem.cache.head_dim;
-    const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES, warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % LANES;
+    const int group = threadIdx.x / LANES;
+    const int warp = threadIdx.x / 32;
     const Rows rows(pages, b, h / problem.group, problem.cache);
     const Keys keys = part(visible(i, i, length_of(lengths, b, problem), problem), part_index, problem.splits);
 

@@ -16,7 +16,7 @@ const PROMPT: usize = 1024;
 /// The steps that are timed, of 100; between two of them, time is taken as linear.
 const TIMED: [usize; 3] = [1, 50, 100];
 
-/// How tokens are decoded.
+/// Ways to decode tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
     /// Stage 4 on all tokens, at each step; no cache.

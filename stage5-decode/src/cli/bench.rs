@@ -86,7 +86,7 @@ enum Table {
     Ladder,
     /// Recomputing, stage 4, rungs and the library in the assignment's case.
     Assignment,
-    /// The library in one part and in parts by the rule, over batches and lengths.
+    /// The library in one split and in as many as the rule chooses, over batches and lengths.
     Lengths,
     /// Contiguous and paged caches.
     Pages,

@@ -1,4 +1,4 @@
-//! What is timed: an operation on a cache of some size.
+//! A case to be timed: an operation on a cache of some size.
 
 use std::fmt;
 
@@ -32,8 +32,8 @@ pub struct Case {
 /// An operation on the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Attention of the last token of each sequence, in parts.
-    Decode { mode: Mode, parts: usize },
+    /// Attention of the last token of each sequence, in so many splits.
+    Decode { mode: Mode, splits: usize },
     /// Writes keys and values of the last `n` tokens into the cache.
     Update { n: usize },
     /// Attention of the last `nq` tokens by stage 4's fused kernel, causal, on an f32 contiguous cache.
@@ -52,13 +52,13 @@ impl Case {
         }
     }
 
-    /// Decoding by `mode`, in the number of parts that the rule chooses.
+    /// Decoding by `mode`, in the number of splits that the rule chooses.
     pub fn decode(&self, decode: Decode, mode: Mode) -> Operation {
         let shape = Shape::packed(self.heads, 1, self.head_dim);
-        let parts = decode
+        let splits = decode
             .with_mode(mode)
-            .parts(&self.cache(), &shape, self.keys);
-        Operation::Decode { mode, parts }
+            .splits(&self.cache(), &shape, self.keys);
+        Operation::Decode { mode, splits }
     }
 
     /// The sizes of attention of the last `nq` tokens.
@@ -102,7 +102,7 @@ impl Operation {
     /// Bytes of device memory that the operation needs for a case, about.
     pub fn bytes(self, case: &Case) -> f64 {
         let rows = match self {
-            Self::Decode { parts, .. } => 2 + parts,
+            Self::Decode { splits, .. } => 2 + splits,
             Self::Update { n } => 2 + 2 * n,
             Self::Stage4 { nq } => 2 * nq,
         };

@@ -1,4 +1,4 @@
-//! How long an operation takes: measured on a GPU; without one modelled from counted work of a part of the batch.
+//! Time of an operation: measured on a GPU; without one modelled from counted work of a part of the batch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -149,7 +149,7 @@ mod tests {
             dtype: Dtype::F32,
             page_size: None,
         };
-        let decode = |mode, parts| Operation::Decode { mode, parts };
+        let decode = |mode, splits| Operation::Decode { mode, splits };
         for (operation, page_size) in [
             (decode(Mode::Rung(Rung::Decode), 1), None),
             (decode(Mode::Rung(Rung::Split), 3), None),

@@ -27,7 +27,7 @@ const SECTOR: usize = 32;
 struct Row {
     kernel: String,
     /// Parts of the sequence.
-    parts: usize,
+    splits: usize,
     /// `None` on a GPU.
     counters: Option<Counters>,
     time: Option<Estimate>,
@@ -61,13 +61,13 @@ impl Table {
         for mode in Mode::ALL {
             eprintln!("ladder: {mode}");
             let operation = CASE.decode(decode()?, mode);
-            let parts = match operation {
-                Operation::Decode { parts, .. } => parts,
+            let splits = match operation {
+                Operation::Decode { splits, .. } => splits,
                 _ => 1,
             };
             rows.push(Row {
                 kernel: mode.to_string(),
-                parts,
+                splits,
                 time: estimator.estimate(operation, CASE)?,
                 counters: estimator.launches(operation, CASE).and_then(counters),
             });
@@ -79,13 +79,13 @@ impl Table {
     pub fn print(&self) {
         println!("\nladder: {CASE}, D = {}", CASE.head_dim);
         println!(
-            "kernel   parts blocks  loads of k, v  warp instructions    bound by       µs  time is"
+            "kernel  splits blocks  loads of k, v  warp instructions    bound by       µs  time is"
         );
         for row in &self.rows {
             let Some(time) = row.time else {
                 println!(
                     "{:8} {:>5}  not enough device memory",
-                    row.kernel, row.parts
+                    row.kernel, row.splits
                 );
                 continue;
             };
@@ -99,12 +99,12 @@ impl Table {
             let (seconds, how) = (1e6 * time.seconds, time.how);
             println!(
                 "{:8} {:>5} {counted} {seconds:>8.1}  {how}",
-                row.kernel, row.parts
+                row.kernel, row.splits
             );
         }
         println!("loads of k, v: sectors that the kernel loads, over those of keys and values");
         println!(
-            "time: of all launches of a step; with more than one part, combine is one of them"
+            "time: of all launches of a step; with more than one split, combine is one of them"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! One part beside the rule's number of parts, over batch sizes and lengths of sequences.
+//! One split beside the rule's number of splits, over batch sizes and lengths of sequences.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use super::estimate::{Estimate, Estimator};
 struct Row {
     #[serde(flatten)]
     case: Case,
-    /// In one part.
+    /// In one split.
     whole: Option<Estimate>,
-    /// In parts by the rule.
+    /// In as many splits as the rule chooses.
     split: Option<Estimate>,
     /// Parts of a sequence, by the rule.
-    parts: usize,
+    splits: usize,
 }
 
 /// All batch sizes and lengths.
@@ -51,14 +51,14 @@ impl Table {
                 let split = case.decode(decode()?, Mode::Library);
                 let whole = Operation::Decode {
                     mode: Mode::Library,
-                    parts: 1,
+                    splits: 1,
                 };
                 rows.push(Row {
                     case,
                     whole: estimator.estimate(whole, case)?,
                     split: estimator.estimate(split, case)?,
-                    parts: match split {
-                        Operation::Decode { parts, .. } => parts,
+                    splits: match split {
+                        Operation::Decode { splits, .. } => splits,
                         _ => 1,
                     },
                 });
@@ -79,20 +79,20 @@ impl Table {
             case.head_dim, case.dtype
         );
         println!(
-            "tokens   B  parts   1 part µs    parts µs  speed-up  1 part's bandwidth  parts' bandwidth  time is"
+            "tokens   B splits  1 split µs   splits µs  speed-up 1 split's bandwidth splits' bandwidth  time is"
         );
         for row in &self.rows {
             let (keys, batch) = (row.case.keys, row.case.batch);
             let (Some(whole), Some(split)) = (row.whole, row.split) else {
                 println!(
                     "{keys:>6} {batch:>3} {:>6}  not enough device memory",
-                    row.parts
+                    row.splits
                 );
                 continue;
             };
             println!(
                 "{keys:>6} {batch:>3} {:>6} {:>11.1} {:>11.1} {:>9.2} {:>18.1}% {:>16.1}%  {}",
-                row.parts,
+                row.splits,
                 1e6 * whole.seconds,
                 1e6 * split.seconds,
                 whole.seconds / split.seconds,
@@ -101,7 +101,7 @@ impl Table {
                 whole.how.max(split.how),
             );
         }
-        println!("parts: the number that the rule chooses");
+        println!("splits: the number that the rule chooses");
         println!(
             "bandwidth: the bytes of a step at least (k, v, q, o once) over its time, of the device's"
         );
@@ -130,7 +130,7 @@ impl Table {
             for batch in ends.into_iter().flatten() {
                 type Time = fn(&Row) -> Option<Estimate>;
                 let modes: [(&str, Time); 2] =
-                    [("1 part", |row| row.whole), ("parts", |row| row.split)];
+                    [("1 split", |row| row.whole), ("splits", |row| row.split)];
                 for (mode, time) in modes {
                     let of_batch = self.rows.iter().filter(|row| row.case.batch == batch);
                     let point =

@@ -119,7 +119,7 @@ impl Problem {
         };
         let decode = Decode::new(stream.context())?;
         let decode = match operation {
-            Operation::Decode { mode, parts } => decode.with_mode(mode).with_splits(parts),
+            Operation::Decode { mode, splits } => decode.with_mode(mode).with_splits(splits),
             _ => decode,
         };
         // Few different values, so that a large problem is made fast.

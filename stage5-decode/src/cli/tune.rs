@@ -1,4 +1,4 @@
-//! `tune`: the rule's number of parts beside the best.
+//! `tune`: the rule's number of splits beside the best.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use stage5_decode::{Decode, Dtype, MAX_SPLITS, Mode, Shape};
 use super::case::{Case, Operation, dtype, size};
 use super::estimate::Estimator;
 
-/// Compare the rule's number of parts with others.
+/// Compare the rule's number of splits with others.
 #[derive(Args)]
 #[command(after_help = "\
 Writes nothing: the rule computes its choice from SMs, lengths and heads (src/library/splits.rs) and reads no table. The kernels
@@ -38,10 +38,10 @@ pub struct Arguments {
 
 const HEADS: usize = 32;
 
-/// Numbers of parts that are tried beside the rule's own.
-const PARTS: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, MAX_SPLITS];
+/// Numbers of splits that are tried beside the rule's own.
+const SPLITS: [usize; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, MAX_SPLITS];
 
-/// The fewest keys of a part that is tried: half a tile of the rule.
+/// The fewest keys of a split that is tried: half a tile of the rule.
 const MIN_KEYS: usize = 16;
 
 /// Sweeps and reports.
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut estimator = Estimator::new(&context.default_stream(), arguments.runs);
     println!("{}", gpu::device_label(&context)?);
     println!("H = {HEADS}, D = 128, {} cache", arguments.dtype);
-    println!("H_kv   B tokens  rule: parts      µs  best: parts      µs  rule over best  time is");
+    println!("H_kv   B tokens rule: splits      µs best: splits      µs  rule over best  time is");
     let mut worst: f64 = 1.0;
     for &kv_heads in &arguments.kv_heads {
         for &keys in &arguments.context {
@@ -81,8 +81,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn sweep(estimator: &mut Estimator, context: &Arc<CudaContext>, case: Case) -> anyhow::Result<f64> {
     let mode = Mode::Library;
     let shape = Shape::packed(HEADS, 1, case.head_dim);
-    let rule = Decode::new(context)?.parts(&case.cache(), &shape, case.keys);
-    let mut time = |parts| estimator.estimate(Operation::Decode { mode, parts }, case);
+    let rule = Decode::new(context)?.splits(&case.cache(), &shape, case.keys);
+    let mut time = |splits| estimator.estimate(Operation::Decode { mode, splits }, case);
     let Some(time_by_rule) = time(rule)? else {
         println!(
             "{:>4} {:>3} {:>6}  not enough device memory",
@@ -91,10 +91,10 @@ fn sweep(estimator: &mut Estimator, context: &Arc<CudaContext>, case: Case) -> a
         return Ok(1.0);
     };
     let (mut best, mut least) = (rule, time_by_rule);
-    let enough = |&parts: &usize| parts == 1 || case.keys / parts >= MIN_KEYS;
-    for parts in PARTS.into_iter().filter(enough) {
-        match time(parts)? {
-            Some(other) if other.seconds < least.seconds => (best, least) = (parts, other),
+    let enough = |&splits: &usize| splits == 1 || case.keys / splits >= MIN_KEYS;
+    for splits in SPLITS.into_iter().filter(enough) {
+        match time(splits)? {
+            Some(other) if other.seconds < least.seconds => (best, least) = (splits, other),
             _ => {}
         }
     }

@@ -60,8 +60,8 @@ impl Rung {
         queries.saturating_mul(heads)
     }
 
-    /// Parts of a sequence, of which the longest has `longest` tokens, on a device of `sms` SMs.
-    pub(crate) fn parts(
+    /// Number of splits of sequences of which the longest has `longest` tokens, on a device of `sms` SMs.
+    pub(crate) fn splits(
         self,
         cache: &CacheShape,
         shape: &Shape,
@@ -70,11 +70,11 @@ impl Rung {
     ) -> usize {
         match self {
             Self::Decode => 1,
-            Self::Split | Self::Grouped => split::parts(self.blocks(cache, shape), longest, sms),
+            Self::Split | Self::Grouped => split::splits(self.blocks(cache, shape), longest, sms),
         }
     }
 
-    /// Launches the rung; rung 2 by its own rule if there is no grid. All arguments have been checked, and there is at least
+    /// Launches the rung; without a grid by [`split::launch`], which computes that of rung 2. All arguments have been checked, and there is at least
     /// one query. `kernel` gives a kernel of a file.
     pub(crate) fn launch(
         self,
@@ -97,7 +97,7 @@ impl Rung {
     }
 }
 
-/// Whether rungs can have a cache of this shape, contiguous or in pages.
+/// True if rungs can have a cache of this shape, contiguous or in pages.
 pub fn has_cache(shape: &CacheShape, paged: bool) -> bool {
     shape.dtype == Dtype::F32 && !paged
 }

@@ -10,14 +10,14 @@ use stage5_decode::{Error, Inputs, Outputs, Shape};
 /// Keys of a part, at least.
 const PART: usize = 64;
 
-/// The most parts: a thread of `combine` has the weight of one.
+/// The most splits: a thread of `combine` has the weight of one.
 const MOST: usize = 128;
 
-/// Blocks of one part of every sequence, and the number of parts.
+/// Blocks of one part of every sequence, and the number of parts, the splits.
 pub struct Grid {
     /// Blocks of one part.
     pub blocks: usize,
-    /// Parts.
+    /// Number of splits.
     pub splits: usize,
 }
 
@@ -35,7 +35,7 @@ pub fn launch(
     let sms = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
     let sms = usize::try_from(stream.context().attribute(sms)?).unwrap_or(1);
     let longest = inputs.cache.lengths.host.iter().copied().max();
-    let splits = parts(blocks, longest.unwrap_or(0), sms);
+    let splits = splits(blocks, longest.unwrap_or(0), sms);
     let grid = Grid { blocks, splits };
     launch_in(stream, [split, combine], grid, inputs, outputs, shape)
 }
@@ -93,8 +93,8 @@ pub fn launch_in(
     Ok(())
 }
 
-/// Parts that give each of `sms` SMs 4 blocks, where one part takes `blocks`, but parts of no fewer than 64 keys.
-pub fn parts(blocks: usize, longest: usize, sms: usize) -> usize {
+/// Number of splits that gives each of `sms` SMs 4 blocks, where one part takes `blocks`, but parts of no fewer than 64 keys.
+pub fn splits(blocks: usize, longest: usize, sms: usize) -> usize {
     let enough = (4 * sms).div_ceil(blocks.max(1));
     enough.min(longest.div_ceil(PART)).clamp(1, MOST)
 }

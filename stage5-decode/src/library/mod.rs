@@ -60,7 +60,7 @@ trait Kernel: Sync {
 struct Rows {
     dtype: Dtype,
     head_dim: usize,
-    /// Whether each row begins at a multiple of 16 bytes.
+    /// True if each row begins at a multiple of 16 bytes.
     aligned: bool,
 }
 
@@ -130,9 +130,9 @@ struct Grid {
     shared: usize,
 }
 
-/// Parts of a sequence, of which the longest has `longest` tokens, on a device of `sms` SMs. 1 if it has 4 tiles of keys or
+/// Number of splits of sequences of which the longest has `longest` tokens, on a device of `sms` SMs. 1 if it has 4 tiles of keys or
 /// fewer.
-pub(crate) fn parts(cache: &CacheShape, shape: &Shape, longest: usize, sms: usize) -> usize {
+pub(crate) fn splits_of(cache: &CacheShape, shape: &Shape, longest: usize, sms: usize) -> usize {
     let sizes = Sizes::new(cache, shape);
     let rows = Rows {
         dtype: cache.dtype,

@@ -1,17 +1,17 @@
-//! In how many parts a sequence is split.
+//! Number of splits of a sequence: the parts of its keys, each with a block of its own.
 
-/// The most parts of a sequence: threads of a block of `combine.cu`.
+/// The most splits of a sequence: threads of a block of `combine.cu`.
 pub const MAX_SPLITS: usize = 128;
 
-/// Keys of a part are a multiple of this: what a block of rungs 2 and 3 takes at a time at D = 128 in half precision. A part
-/// that ends within such a tile takes as long as the whole tile.
+/// Keys of a part are a multiple of this: a block of `library/split.cu` or `library/grouped.cu` takes as many at a time at
+/// D = 128 in half precision. A part that ends within such a tile takes as long as the whole tile.
 const TILE: usize = 32;
 
 /// Blocks that an SM is given, so that loads of some are in flight while others compute.
 const BLOCKS_PER_SM: usize = 4;
 
 // ANCHOR: splits
-/// How many parts to make of `keys` keys where one part of all sequences takes `blocks` blocks, on a device of `sms` SMs.
+/// Number of parts to make of `keys` keys where one part of all sequences takes `blocks` blocks, on a device of `sms` SMs.
 ///
 /// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves, and the efficiency is the
 /// share of places that are taken: `waves / ceil(waves)`, where `waves = s · blocks / places`. The result is the smallest `s`

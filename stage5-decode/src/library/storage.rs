@@ -40,7 +40,7 @@ pub(crate) struct Counts {
     room: usize,
     /// `lengths`, then `new`: `[2, room]`.
     device: CudaSlice<i32>,
-    /// What `device` has, once the kernels that were announced have run.
+    /// The contents of `device`, once the kernels that were announced have run.
     on_device: Vec<i32>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use gpu::arguments::{ArgumentError, Checks};
 
-/// Into how many parts sequences are split, and device memory for the outputs of the parts. Steps that share a workspace must
+/// Number of splits of a sequence, and device memory for the outputs of the parts. Steps that share a workspace must
 /// be in the order of one stream; cudarc sees to it unless its tracking of events is disabled.
 #[derive(Debug)]
 pub struct Workspace {
@@ -42,7 +42,7 @@ impl Workspace {
         Ok(Self { splits, parts, lse })
     }
 
-    /// Into how many parts sequences are split.
+    /// Number of splits of a sequence.
     pub fn splits(&self) -> usize {
         self.splits
     }

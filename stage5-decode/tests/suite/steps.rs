@@ -1,4 +1,4 @@
-//! Decoding step by step, in any number of parts, and errors that the suite cannot know.
+//! Decoding step by step, in any number of splits, and errors that the suite cannot know.
 
 use conformance::Implementation;
 use conformance::compare::{Comparison, Tolerance};
@@ -152,10 +152,10 @@ fn decoding_is_attention_over_all_tokens(
 
     for (b, prefilled) in PREFILLED.into_iter().enumerate() {
         let tokens = prefilled + DECODED;
-        let of = |x: &Array4<f32>, from| x.slice(s![b..=b, .., from..tokens, ..]).to_owned();
-        let [k, v] = [&k, &v].map(|x| of(x, 0).mapv_into(|x| dtype.round(x)));
+        let rows = |x: &Array4<f32>, from| x.slice(s![b..=b, .., from..tokens, ..]).to_owned();
+        let [k, v] = [&k, &v].map(|x| rows(x, 0).mapv_into(|x| dtype.round(x)));
         let options = Options::default().causal();
-        let (expected, expected_lse) = oracle::attention(&of(&q, prefilled), &k, &v, &options);
+        let (expected, expected_lse) = oracle::attention(&rows(&q, prefilled), &k, &v, &options);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + tokens);
         let o = o.slice(s![b..=b, .., .., ..]);
         let comparison = Comparison::new("o", o, expected.view(), tolerance.floor(1.0));
@@ -184,7 +184,7 @@ fn judge_parts(mode: Mode, splits: usize, problems: Vec<Problem>) {
     let device = Device::open();
     let own = in_parts(&device, mode, splits);
     let who = Implementation {
-        name: &format!("{mode}, {splits} parts"),
+        name: &format!("{mode}, {splits} splits"),
         device: &device.name,
         lacks: &[],
     };
@@ -198,7 +198,7 @@ fn judge_parts(mode: Mode, splits: usize, problems: Vec<Problem>) {
 }
 
 /// Problems that rungs can have: a contiguous f32 cache and no window.
-fn of_the_ladder() -> Vec<Problem> {
+fn ladder_problems() -> Vec<Problem> {
     let mut all = problems();
     all.retain(|problem| {
         let plain = problem.page_size.is_none() && problem.window.is_none();
@@ -212,13 +212,13 @@ fn of_the_ladder() -> Vec<Problem> {
 /// combine.cu merges as many parts as it has threads.
 #[test]
 fn rung_2_takes_the_most_parts() {
-    judge_parts(Mode::Rung(Rung::Split), MAX_SPLITS, of_the_ladder());
+    judge_parts(Mode::Rung(Rung::Split), MAX_SPLITS, ladder_problems());
 }
 
 #[test]
 fn one_part_by_rung_2_has_the_bits_of_rung_1() {
     let device = Device::open();
-    for problem in of_the_ladder() {
+    for problem in ladder_problems() {
         let [decode, split] = [Rung::Decode, Rung::Split].map(|rung| {
             let own = in_parts(&device, Mode::Rung(rung), 1);
             solve(&device, &own, &problem, [Layout::Packed; 2]).unwrap()
@@ -232,7 +232,7 @@ fn one_part_by_rung_2_has_the_bits_of_rung_1() {
     }
 }
 
-/// Whatever the number of parts, the result is right, by both kernels.
+/// Whatever the number of splits, the result is right, by both kernels.
 #[test]
 fn any_number_of_parts_will_do() {
     let all = problems();

@@ -292,13 +292,13 @@ fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
         *seconds += launch.time.seconds;
     }
     let total: f64 = kernels.values().map(|(_, seconds)| seconds).sum();
-    let of = |(kernel, (count, seconds)): (&str, (usize, f64))| KernelTime {
+    let time = |(kernel, (count, seconds)): (&str, (usize, f64))| KernelTime {
         kernel: kernel.to_owned(),
         launches_per_token: count as f64 / steps as f64,
         us_per_token: 1e6 * seconds / steps as f64,
         share: seconds / total,
     };
-    let mut kernels = Vec::from_iter(kernels.into_iter().map(of));
+    let mut kernels = Vec::from_iter(kernels.into_iter().map(time));
     kernels.sort_by(|a, b| b.us_per_token.total_cmp(&a.us_per_token));
     kernels
 }
@@ -343,13 +343,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_values_that_occurred() {
-        let of = |values: &[f64]| {
+        let both = |values: &[f64]| {
             let Summary { median, p95 } = summary(values.to_vec());
             (median, p95)
         };
-        assert_eq!(of(&[3.0]), (3.0, 3.0));
-        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (2.0, 4.0));
+        assert_eq!(both(&[3.0]), (3.0, 3.0));
+        assert_eq!(both(&[4.0, 1.0, 3.0, 2.0]), (2.0, 4.0));
         let hundred = Vec::from_iter((1..=100).map(f64::from));
-        assert_eq!(of(&hundred), (50.0, 95.0));
+        assert_eq!(both(&hundred), (50.0, 95.0));
     }
 }

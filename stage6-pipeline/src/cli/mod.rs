@@ -61,9 +61,9 @@ pub fn note(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }
 
-/// A bar on standard error, if that is a terminal, for `count` of something.
-fn progress(count: u64, of: &str) -> ProgressBar {
-    let template = format!("{{bar:30}} {{pos}}/{{len}} {of}, {{elapsed}} passed, {{eta}} left");
+/// A bar on standard error, if that is a terminal, for `count` of a unit.
+fn progress(count: u64, unit: &str) -> ProgressBar {
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}, {{elapsed}} passed, {{eta}} left");
     let style = ProgressStyle::with_template(&template);
     ProgressBar::new(count).with_style(style.unwrap_or(ProgressStyle::default_bar()))
 }

@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DTYPE", value_parser = dtype)]
     pub cache: Option<Dtype>,
 
-    /// Split the cached tokens of a sequence into N parts, instead of by the rule: other parts round otherwise
+    /// Number of splits of the cached tokens of a sequence, instead of the rule's: other splits round otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     pub splits: Option<u8>,
 
@@ -33,7 +33,7 @@ pub struct Arguments {
 impl Arguments {
     pub fn files(&self) -> Result<ModelFiles, Error> {
         match &self.model {
-            Some(model) => ModelFiles::find(model),
+            Some(model) => ModelFiles::find(model, by_name),
             None => Ok(ModelFiles::storyteller()),
         }
     }
@@ -66,6 +66,17 @@ impl Arguments {
             None => Ok(model),
         }
     }
+}
+
+#[cfg(feature = "hub")]
+fn by_name(name: &str) -> Result<ModelFiles, Error> {
+    stage6_pipeline::Hub::from_env().with_bars().model(name)
+}
+
+#[cfg(not(feature = "hub"))]
+fn by_name(name: &str) -> Result<ModelFiles, Error> {
+    let model = name.to_owned();
+    Err(Error::NoHub { model })
 }
 
 /// The element type of that name.

@@ -300,7 +300,7 @@ impl<'m> Batch<'m> {
     }
 
     /// One token of each of some sequences. If the last call left the same batch and these are the likeliest tokens, nothing
-    /// is copied to the device; from the third step of a batch size and number of parts on, the launches are one replay of a graph.
+    /// is copied to the device; from the third step of a batch size and number of splits on, the launches are one replay of a graph.
     // ANCHOR: decode
     fn decode(&mut self, new: &[(SequenceId, u32)]) -> Result<(), Error> {
         let (model, batch) = (self.model, new.len());
@@ -367,13 +367,13 @@ impl<'m> Batch<'m> {
         Ok(Workspace::new(&model.stream, splits, queries, a.head_dim)?)
     }
 
-    /// The number of parts into which the cached tokens are split.
+    /// The number of splits of the cached tokens.
     fn splits(&self, batch: usize, n: usize, longest: usize) -> usize {
         let shape = CacheShape {
             batch,
             ..self.cache.layer(0).shape
         };
         let model = self.model;
-        model.decode.parts(&shape, &model.queries(n), longest)
+        model.decode.splits(&shape, &model.queries(n), longest)
     }
 }

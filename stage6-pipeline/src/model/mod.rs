@@ -153,7 +153,7 @@ impl Model {
         let a = &self.architecture;
         let vector = |vector: &Option<CudaSlice<f32>>| vector.as_ref().map_or(0, |v| v.num_bytes());
         let norm = |norm: &Norm<Device>| norm.weight.num_bytes() + vector(&norm.bias);
-        let linear = |of: &Linear<Device>| of.weight.bytes.num_bytes() + vector(&of.bias);
+        let linear = |x: &Linear<Device>| x.weight.bytes.num_bytes() + vector(&x.bias);
         let blocks = self.weights.blocks.iter().map(|block| {
             let norms = norm(&block.attention_norm) + norm(&block.mlp_norm);
             let products = [&block.qkv, &block.out, &block.up, &block.down];

@@ -26,7 +26,7 @@ impl<S> Steps<S> {
 
     /// Takes a step out, to run it.
     pub fn take(&mut self, key: (usize, usize)) -> Option<S> {
-        let at = self.0.iter().position(|(of, _)| *of == key)?;
+        let at = self.0.iter().position(|(other, _)| *other == key)?;
         Some(self.0.remove(at).1)
     }
 

@@ -14,7 +14,7 @@ pub(super) enum Pieces {
 
 impl Pieces {
     /// The spelling that the decoder of a `tokenizer.json` reads; none for a decoder that is not known.
-    pub(super) fn of_decoder(decoder: &Value) -> Option<Self> {
+    pub(super) fn from_decoder(decoder: &Value) -> Option<Self> {
         let kind = |decoder: &Value| decoder["type"].as_str().map(str::to_owned);
         match kind(decoder)?.as_str() {
             "ByteLevel" => Some(Self::ByteLevel),

@@ -6,14 +6,8 @@ use std::collections::BTreeSet;
 use super::tensors::{Elements, Tensors};
 use super::{Block, Linear, Matrix, Memory, Norm, Weights};
 use crate::architecture::{Architecture, NormKind, Positions};
-use crate::{Config, Error, ModelFiles};
-
-/// Names and layout of a family's tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    Gpt2,
-    Llama,
-}
+use crate::config::{Config, Layout};
+use crate::{Error, ModelFiles};
 
 /// Hugging Face's names of the tensors, without `.weight` and `.bias`.
 struct Names {
@@ -130,7 +124,7 @@ impl Loader<'_, '_, Nowhere> {
         let checked = self.checked.take().unwrap_or_default().into_inner();
         let buffers: BTreeSet<String> = (0..architecture.layers)
             .flat_map(|layer| self.names.buffers.iter().map(move |part| (layer, part)))
-            .map(|(layer, part)| self.of_layer(layer, part))
+            .map(|(layer, part)| self.layer_name(layer, part))
             .collect();
         let known = |name: &str| checked.contains(name) || buffers.contains(name) || name == HEAD;
         if let Some(tensor) = self.tensors.names().find(|name| !known(name)) {
@@ -214,7 +208,7 @@ impl<'t, 'f, M: Memory> Loader<'t, 'f, M> {
             ..
         } = *architecture;
         let names = &self.names;
-        let name = |part: &str| self.of_layer(layer, part);
+        let name = |part: &str| self.layer_name(layer, part);
         let linear = |parts: &[(&str, usize)], inputs: usize, bias: bool| {
             let parts: Vec<_> = parts
                 .iter()
@@ -323,7 +317,7 @@ impl<'t, 'f, M: Memory> Loader<'t, 'f, M> {
         format!("{}{part}", self.prefix)
     }
 
-    fn of_layer(&self, layer: usize, part: &str) -> String {
+    fn layer_name(&self, layer: usize, part: &str) -> String {
         self.name(&format!("{}.{layer}.{part}", self.names.layers))
     }
 

@@ -17,7 +17,7 @@ use safetensors::tensor::{Metadata, SafeTensorError, TensorInfo};
 use stage5_decode::Dtype;
 
 use crate::Error;
-use crate::files::open_regular;
+use crate::disk::open_regular;
 
 /// A safetensors file, not yet looked into: its name in messages, and its bytes.
 #[derive(Debug, Clone)]

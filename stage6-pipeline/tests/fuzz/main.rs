@@ -130,7 +130,7 @@ fn case(seed: u64, models: &[ModelFiles]) -> Duration {
     let start = Instant::now();
     PEAK.store(NOW.load(Ordering::Relaxed), Ordering::Relaxed);
     let before = NOW.load(Ordering::Relaxed);
-    // What comes of it does not matter; that it comes does.
+    // The result does not matter; that there is one does.
     let _ = load(&files);
     let peak = PEAK.load(Ordering::Relaxed) - before;
     assert!(peak <= MOST, "seed {seed}: {peak} bytes");

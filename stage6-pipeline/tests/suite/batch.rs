@@ -41,7 +41,7 @@ fn a_ragged_batch_has_the_bits_of_its_sequences_alone() {
 
     let mut batch = model.batch(4, 75).unwrap();
     let sequences = prompts.each_ref().map(|_| batch.create());
-    let of = |tokens: &[Vec<u32>; 4]| -> Vec<(SequenceId, Vec<u32>)> {
+    let new = |tokens: &[Vec<u32>; 4]| -> Vec<(SequenceId, Vec<u32>)> {
         sequences.into_iter().zip(tokens.clone()).collect()
     };
     let mut together = Vec::new();
@@ -52,9 +52,9 @@ fn a_ragged_batch_has_the_bits_of_its_sequences_alone() {
         batch.forward(&Vec::from_iter(new)).unwrap();
         together.push([0, 1, 2, 3].map(|row| bits(batch.logits(row).unwrap())));
     };
-    pass(of(&prompts));
+    pass(new(&prompts));
     for token in steps {
-        pass(of(&[(); 4].map(|()| vec![token])));
+        pass(new(&[(); 4].map(|()| vec![token])));
     }
 
     let mut session = Session::new(&model);

@@ -112,7 +112,7 @@ fn a_greedy_step_copies_nothing_but_its_tokens() {
     for sequences in [1, 3] {
         let mut batch = model.batch(sequences, 75).unwrap();
         let sequences = Vec::from_iter((0..sequences).map(|_| batch.create()));
-        let of =
+        let next_of_each =
             |tokens: &[u32]| Vec::from_iter(sequences.iter().copied().zip(tokens.iter().copied()));
         let prompts = sequences.iter().map(|&sequence| (sequence, prompt));
         batch.forward(&Vec::from_iter(prompts)).unwrap();
@@ -120,7 +120,7 @@ fn a_greedy_step_copies_nothing_but_its_tokens() {
             let step = || {
                 let rows = 0..sequences.len();
                 let next = Vec::from_iter(rows.map(|row| batch.likeliest(row).unwrap()));
-                let new = of(&next);
+                let new = next_of_each(&next);
                 let new = new
                     .iter()
                     .map(|(sequence, token)| (*sequence, std::slice::from_ref(token)));
@@ -208,7 +208,10 @@ fn a_replay_launches_the_kernels_of_the_step() {
             .count(),
         2
     );
-    assert!(kernels.iter().all(|of| *of == kernels[0]), "{kernels:?}");
+    assert!(
+        kernels.iter().all(|names| *names == kernels[0]),
+        "{kernels:?}"
+    );
 }
 
 /// On the simulated device: stage 4's kernels attend to a prompt, stage 5's to the cache. Both phases write the cache.

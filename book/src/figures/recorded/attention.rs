@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail, ensure};
 use gpu_recording::{Access, At, Canvas, Kind, Picture, Recording, Scalar, Space};
 
-use super::{drawn, held, is_of, range, rows_of};
+use super::{drawn, held, range, rows_of, touches};
 
 /// The walk of a block over the tiles: elements of q, k and v are 0, 1, 2, …, so what a tile holds is where it comes from.
 pub fn flash(recordings: &[Recording]) -> Result<Picture> {
@@ -23,7 +23,7 @@ pub fn flash(recordings: &[Recording]) -> Result<Picture> {
     let columns = bytes("q_smem").context("it has no q_smem")? / 4 / 32;
     let held = held(recording);
     // Each row of weights that warp 0 stores is a step; a tile of keys is new where they begin again at row 0.
-    let stores_p = |access: &Access| is_of(recording, access, "p_smem") && access.offsets[0] == 0;
+    let stores_p = |access: &Access| touches(recording, access, "p_smem") && access.offsets[0] == 0;
     let starts: Vec<usize> = (0..recording.steps.len())
         .filter(|&at| recording.steps[at].accesses.iter().any(stores_p))
         .collect();
@@ -199,7 +199,7 @@ const LANE: u32 = 2;
 fn loads<'a>(recording: &'a Recording, array: &str, count: usize) -> Result<Vec<&'a Access>> {
     let all = recording.steps.iter().flat_map(|step| &step.accesses);
     let found: Vec<&Access> = all
-        .filter(|access| access.kind == Kind::Load && is_of(recording, access, array))
+        .filter(|access| access.kind == Kind::Load && touches(recording, access, array))
         .take(count)
         .collect();
     ensure!(found.len() == count, "{} loads from {array}", found.len());

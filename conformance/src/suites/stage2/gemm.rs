@@ -2,7 +2,7 @@ use std::fmt::Display;
 
 use cudarc::driver::{CudaView, CudaViewMut};
 use ndarray::Array4;
-use stage2_naive_cuda::{Call, Gemm, Kernels, Steps, Strides, library};
+use stage2_naive_cuda::{Call, Gemm, GemmShape, Kernels, Steps, Strides};
 
 use super::{HUGE, Limit, OLD, buffers, schedules, strides, untouched};
 use crate::device::Device;
@@ -49,8 +49,8 @@ pub fn library_gemm(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
             match part {
                 Part::Arguments => library_arguments(judge, device, own, product),
                 Part::Counted => counted(judge, device, product, |a, b, c, n| {
-                    let square = library::Gemm::nn(n, n, n);
-                    own.gemm(a, b, c, &library::Gemm { product, ..square })
+                    let square = GemmShape::nn(n, n, n);
+                    own.gemm(a, b, c, &GemmShape { product, ..square })
                 }),
                 Part::Table | Part::Strided | Part::Random | Part::Schedules => {
                     computed(judge, part, product, true, |problem, layouts| {
@@ -164,7 +164,7 @@ fn library_solve(
     let a = device.input(&problem.a, layouts[0]);
     let b = device.input(&problem.b, layouts[1]);
     let mut c = device.output((batch, heads, m, n), layouts[2]);
-    let shape = library::Gemm {
+    let shape = GemmShape {
         product: problem.product,
         batch,
         heads,
@@ -172,7 +172,7 @@ fn library_solve(
         a: strides(a.strides()),
         b: strides(b.strides()),
         c: strides(c.strides()),
-        ..library::Gemm::nn(m, n, k)
+        ..GemmShape::nn(m, n, k)
     };
     own.gemm(a.view(), b.view(), c.view_mut(), &shape)?;
     Ok(c.read(device)?)
@@ -257,10 +257,9 @@ fn accepts(
 }
 
 fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels, product: Product) {
-    use library::Gemm;
     /// Elements of `a` [2, 4, 6, 5], `b` [2, 2, 5, 3] and `c` [2, 4, 6, 3].
     const LENGTHS: [usize; 3] = [240, 60, 144];
-    type Spoil = fn(&mut Gemm);
+    type Spoil = fn(&mut GemmShape);
     let bad: [(&str, &str, Spoil); 17] = [
         ("a_rows", "a", |shape| shape.a.row = 6),
         ("a_heads", "a", |shape| shape.a.head += 1),
@@ -281,7 +280,7 @@ fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels, prod
         ("no_heads_of_b", "heads", |shape| shape.b_heads = 0),
     ];
     let [b_rows, b_columns] = product.b(3, 5);
-    let fits = Gemm {
+    let fits = GemmShape {
         product,
         batch: 2,
         heads: 4,
@@ -289,7 +288,7 @@ fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels, prod
         a: Strides::packed(4, 6, 5),
         b: Strides::packed(2, b_rows, b_columns),
         c: Strides::packed(4, 6, 3),
-        ..Gemm::nn(6, 3, 5)
+        ..GemmShape::nn(6, 3, 5)
     };
     let [a, b, mut c] = buffers(device, LENGTHS);
     for (case, argument, spoil) in bad {

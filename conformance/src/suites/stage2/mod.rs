@@ -53,7 +53,7 @@ fn buffers<const N: usize>(device: &Device, lengths: [usize; N]) -> [CudaSlice<f
     lengths.map(|length| device.upload(&vec![OLD; length]))
 }
 
-/// Whether outputs are as [`buffers`] made them.
+/// True if outputs are as [`buffers`] made them.
 pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
     let old = |output: &&CudaSlice<f32>| {
         let values = device.read(output);

@@ -1,5 +1,5 @@
 use ndarray::Array4;
-use stage2_naive_cuda::{Additive, Call, Kernels, ScaleAndMask, Steps, Strides, library};
+use stage2_naive_cuda::{Additive, Call, Kernels, ScaleAndMask, ScaleAndMaskShape, Steps, Strides};
 
 use super::{HUGE, buffers, schedules, untouched};
 use crate::device::Device;
@@ -97,7 +97,7 @@ fn library_solve(
         values: values.as_view(),
         strides: *strides,
     });
-    let shape = library::ScaleAndMask {
+    let shape = ScaleAndMaskShape {
         batch,
         heads,
         nq,
@@ -132,7 +132,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
 }
 
 fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
-    let shape = library::ScaleAndMask {
+    let shape = ScaleAndMaskShape {
         batch: 2,
         heads: 3,
         nq: 4,

@@ -2,7 +2,7 @@ use std::fmt::Display;
 
 use cudarc::driver::CudaViewMut;
 use ndarray::{Array2, Array3};
-use stage2_naive_cuda::{Call, Kernels, Softmax, Steps, library};
+use stage2_naive_cuda::{Call, Kernels, Softmax, SoftmaxShape, Steps};
 
 use super::{HUGE, Limit, buffers, schedules, untouched};
 use crate::device::Device;
@@ -38,7 +38,7 @@ pub fn library_softmax(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
             Part::Arguments => library_arguments(judge, device, own),
             Part::Counted => counted(judge, device, |x, lse, rows, columns| {
                 let (batch, axis) = (1, Axis::Last);
-                let shape = library::Softmax {
+                let shape = SoftmaxShape {
                     batch,
                     rows,
                     columns,
@@ -121,7 +121,7 @@ fn library_solve(
 ) -> Result<(), AnyError> {
     let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
     let (batch, rows, columns) = problem.x.dim();
-    let shape = library::Softmax {
+    let shape = SoftmaxShape {
         batch,
         rows,
         columns,
@@ -183,7 +183,7 @@ fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
         ),
     ] {
         let [mut x, mut lse] = buffers(device, lengths);
-        let shape = library::Softmax {
+        let shape = SoftmaxShape {
             batch,
             rows,
             columns,

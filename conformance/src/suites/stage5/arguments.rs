@@ -146,16 +146,16 @@ const OF_UPDATES: [Bad; 12] = [
 impl Call {
     /// In f16, or in f32 for an implementation that has not f16.
     fn fitting(own: &impl Decoding) -> Self {
-        let of = |dtype| CacheShape {
+        let shape = |dtype| CacheShape {
             batch: 2,
             kv_heads: 2,
             max_seq: 32,
             head_dim: 8,
             dtype,
         };
-        let cache = match own.has_cache(&of(Dtype::F16), false) {
-            true => of(Dtype::F16),
-            false => of(Dtype::F32),
+        let cache = match own.has_cache(&shape(Dtype::F16), false) {
+            true => shape(Dtype::F16),
+            false => shape(Dtype::F32),
         };
         Self {
             cache,

@@ -255,8 +255,8 @@ impl Update {
                     }
                 }
             }
-            let wrong = |of: usize| {
-                let pairs = actual[of].iter().zip(&expected[of]);
+            let wrong = |which: usize| {
+                let pairs = actual[which].iter().zip(&expected[which]);
                 pairs.filter(|(a, b)| a != b).count()
             };
             Ok((wrong(0), wrong(1)))

@@ -19,7 +19,8 @@ extern "C" __global__ void online_sum(
 ) {
     const int row = threadIdx.x;
     if (row >= rows) return;
-    float max = -INFINITY, sum = 0.0f;
+    float max = -INFINITY;
+    float sum = 0.0f;
     for (int c = 0; c < columns; c++) {
         const float score = x[row * columns + c];
         const float new_max = fmaxf(max, score);

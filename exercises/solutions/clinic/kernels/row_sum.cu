@@ -14,7 +14,8 @@ extern "C" __global__ void row_sum(
     float* y         // [rows] f32
 ) {
     __shared__ float warp_smem[4];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
     const float sum = warp_sum(x[blockIdx.x * 128 + threadIdx.x]);
     if (lane == 0) warp_smem[warp] = sum;
     __syncthreads();  // so that thread 0 reads no sum before its warp has stored it

@@ -9,7 +9,7 @@ use stage1_reference::{
 
 use heads::{apply, merge_heads, split_heads};
 
-/// What is not asked for.
+/// Features that are not asked for.
 pub const LACKS: [Feature; 5] = [
     Feature::Window,
     Feature::KeyLengths,

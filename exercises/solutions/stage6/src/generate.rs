@@ -9,13 +9,13 @@ impl Generate for Own {
     /// id. Ends after `most` tokens, or before a token of `end`.
     fn generate(
         &self,
-        of: &mut Sequences<'_>,
+        batch: &mut Sequences<'_>,
         prompt: &[u32],
         most: usize,
         end: &[u32],
     ) -> Result<Vec<u32>, Error> {
         let mut tokens = Vec::new();
-        let mut logits = self.prefill(of, &[prompt])?;
+        let mut logits = self.prefill(batch, &[prompt])?;
         while tokens.len() < most {
             let next = likeliest(&logits);
             if end.contains(&next) {
@@ -23,7 +23,7 @@ impl Generate for Own {
             }
             tokens.push(next);
             if tokens.len() < most {
-                logits = self.decode(of, &[next])?;
+                logits = self.decode(batch, &[next])?;
             }
         }
         Ok(tokens)

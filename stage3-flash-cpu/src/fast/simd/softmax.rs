@@ -4,7 +4,6 @@ use super::LANES;
 use super::exp::exp;
 use super::vector::Vector;
 
-// ANCHOR: online_softmax
 /// Takes a tile of scores `s` `[keys, queries]` into the running softmax of each query; `s` becomes the weights `p`.
 ///
 /// Of the keys so far, `m` is the largest score and `l` the sum of the weights, as multiples of `e^m`. Both are relative
@@ -58,7 +57,6 @@ pub(super) unsafe fn online_softmax<V: Vector>(
         }
     }
 }
-// ANCHOR_END: online_softmax
 
 /// Scores `s` `[queries, keys]` to weights `exp(s − lse)`, where the log-sum-exp of each query is known.
 ///

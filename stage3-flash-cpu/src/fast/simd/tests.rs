@@ -53,7 +53,7 @@ fn exp_is_exact_where_it_matters() {
         for nan in [f32::NAN, -f32::NAN, f32::from_bits(0x7FC0_01FF)] {
             assert!(exp(kernels, &[nan])[0].is_nan(), "{}", kernels.name);
         }
-        // What becomes 0 is at most the smallest normal number.
+        // Only numbers up to the smallest normal one become 0.
         for (x, y) in [(-87.2, 1.0), (-87.5, 0.0)] {
             let at_least = y * f32::MIN_POSITIVE;
             assert!(exp(kernels, &[x])[0] >= at_least, "{}", kernels.name);

@@ -21,8 +21,10 @@
 mod cache;
 mod error;
 mod pages;
+mod sequence;
 mod tables;
 
 pub use cache::{PagedCache, PagedShape};
 pub use error::PageError;
-pub use tables::{BatchTables, PageCopy, PageTables, SequenceId};
+pub use sequence::SequenceId;
+pub use tables::{BatchTables, PageCopy, PageTables};

@@ -1,23 +1,12 @@
 //! Page tables and lengths of sequences, with fork and copy-on-write.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::{self, Display, Formatter};
 
 use gpu::arguments::MAX_SIZE;
 
-use super::PageError;
 use super::pages::Pages;
+use super::{PageError, SequenceId};
 use crate::PAGE_SIZES;
-
-/// Identifier of a sequence in [`PageTables`]. It is not used again after the sequence was freed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SequenceId(u64);
-
-impl Display for SequenceId {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "sequence {}", self.0)
-    }
-}
 
 /// A copy of a whole page, of keys and of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

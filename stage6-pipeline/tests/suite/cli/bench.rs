@@ -71,14 +71,22 @@ fn bench_writes_figures_that_agree() {
     }
     // Of 2 blocks. The shares are of the whole.
     let launches = |name: &str| {
-        let of = kernels.iter().find(|of| of["kernel"] == name).unwrap();
-        number(&of["launches_per_token"])
+        let kernel = kernels
+            .iter()
+            .find(|kernel| kernel["kernel"] == name)
+            .unwrap();
+        number(&kernel["launches_per_token"])
     };
     assert_eq!(
         ["update_cache", "argmax", "advance", "increment"].map(launches),
         [2.0, 1.0, 1.0, 1.0]
     );
-    let sum = |name: &str| kernels.iter().map(|of| number(&of[name])).sum::<f64>();
+    let sum = |name: &str| {
+        kernels
+            .iter()
+            .map(|kernel| number(&kernel[name]))
+            .sum::<f64>()
+    };
     assert!((sum("share") - 1.0).abs() < 1e-9);
     assert!(
         (sum("us_per_token") - tbt).abs() < 0.2 * tbt,

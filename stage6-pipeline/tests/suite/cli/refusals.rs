@@ -1,4 +1,4 @@
-//! How the program refuses arguments, models and files.
+//! Refusals by the program: arguments, models and files.
 
 use std::path::Path;
 

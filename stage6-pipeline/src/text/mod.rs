@@ -65,7 +65,7 @@ impl Text {
             _ => return Err(wrong("the model of the tokenizer is not BPE".to_owned())),
         }
         let decoder = serde_json::to_value(tokenizer.get_decoder()).ok();
-        let Some(pieces) = decoder.and_then(|decoder| Pieces::of_decoder(&decoder)) else {
+        let Some(pieces) = decoder.and_then(|decoder| Pieces::from_decoder(&decoder)) else {
             let known =
                 "the decoder is neither byte-level, as GPT-2's, nor SentencePiece's, as Mistral's";
             return Err(wrong(known.to_owned()));
@@ -178,7 +178,7 @@ impl Text {
         let encoding = guarded(&self.file, || self.tokenizer.encode(text, special))?
             .map_err(|source| wrong(format!("cannot encode the text: {source}")))?;
         let ids = encoding.get_ids();
-        // What a template of the tokenizer adds is in no vocabulary that was checked.
+        // A template of the tokenizer adds tokens that no checked vocabulary has.
         if let Some(id) = ids.iter().find(|&&id| id as usize >= self.vocab) {
             return Err(wrong(format!(
                 "a text has token {id}, but the model has {} tokens",

@@ -18,7 +18,7 @@ pub const PINNED_COMPILER: &str = "nvidia-cuda-nvrtc-cu12==12.4.127";
 
 /// The header that every package may include.
 const PRELUDE_FILE: &str = "prelude.cuh";
-const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
+const PRELUDE: &str = include_str!("../../kernels/prelude.cuh");
 
 /// The C++ standard that a unit is compiled by, unless it names another.
 pub const STANDARD: &str = "c++17";

@@ -3,9 +3,9 @@
 use conformance::device::Device;
 use ndarray::Array4;
 use stage1_reference::Options;
-use stage2_naive_cuda::library::{self, Axis};
 use stage2_naive_cuda::{
-    Call, Gemm, GemmRung, Kernels, Ladder, Product, SoftmaxRung, Steps, Variant,
+    Axis, Call, Gemm, GemmRung, GemmShape, Kernels, Ladder, Product, ScaleAndMaskShape,
+    SoftmaxRung, SoftmaxShape, Steps, Variant,
 };
 
 #[test]
@@ -14,9 +14,9 @@ fn a_refusal_names_operation_argument_and_limit() {
     let kernels = Kernels::new(&device.stream).unwrap();
     let [a, b, mut c] = [7.0f32; 3].map(|x| device.upload(&[x]));
     let (a, b) = (|| a.as_view(), || b.as_view());
-    let many = library::Gemm::nt(1 << 30, 1, 1);
+    let many = GemmShape::nt(1 << 30, 1, 1);
     let nt = kernels.gemm(a(), b(), c.as_view_mut(), &many);
-    let two = library::Gemm::nn(1, 2, 1);
+    let two = GemmShape::nn(1, 2, 1);
     let nn = kernels.gemm(a(), b(), c.as_view_mut(), &two);
     let ladder = Ladder {
         stream: device.stream.clone(),
@@ -35,14 +35,14 @@ fn a_refusal_names_operation_argument_and_limit() {
             k: 0,
         },
     });
-    let vectors = library::Softmax {
+    let vectors = SoftmaxShape {
         batch: 1 << 20,
         rows: 1 << 20,
         columns: 0,
         axis: Axis::Last,
     };
     let softmax = kernels.softmax(c.as_view_mut(), None, &vectors);
-    let scores = library::ScaleAndMask {
+    let scores = ScaleAndMaskShape {
         batch: 1,
         heads: 1,
         nq: 2,

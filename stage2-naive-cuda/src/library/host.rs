@@ -7,7 +7,7 @@ use gpu::arguments::{Strides, download, upload};
 use ndarray::{Array3, Array4, ArrayView4};
 use stage1_reference::{Error, Options, Output, Sizes};
 
-use crate::{Additive, AttentionInputs, AttentionOutputs};
+use super::{Additive, AttentionInputs, AttentionOutputs};
 
 /// Runs `attention` on arrays in host memory: copies `q`, `k`, `v` and the additive mask to the
 /// device, packed, calls it, waits, and copies `o` and `lse` back.

@@ -9,9 +9,15 @@ mod llama;
 mod rope;
 
 use crate::architecture::Architecture;
-use crate::weights::Layout;
 use crate::{Error, ModelFiles};
 use keys::{HARMLESS, Keys};
+
+/// Names and layout of a family's tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Gpt2,
+    Llama,
+}
 
 /// A `config.json`, checked.
 #[derive(Debug, Clone, PartialEq)]

@@ -12,7 +12,6 @@ use cudarc::driver::{CudaSlice, CudaStream};
 use stage5_decode::Dtype;
 
 use crate::Error;
-pub(crate) use load::Layout;
 pub use tensors::{Bytes, TensorFile};
 
 /// The parameters of a decoder, in the memory of the host or of a device.

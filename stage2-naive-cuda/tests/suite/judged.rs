@@ -28,7 +28,7 @@ fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) ->
         softmax,
     };
     let who = Implementation {
-        name: &format!("stage 2, {gemm} and {softmax}"),
+        name: &format!("stage 2, gemm {gemm} and softmax {softmax}"),
         device: &device.name,
         lacks: &LADDER_LACKS,
     };
@@ -114,7 +114,7 @@ fn tiled_products_move_and_compute_what_they_must(
 #[test]
 fn no_bit_of_the_ladder_depends_on_the_schedule() {
     on_host_threads(
-        "suite::no_bit_of_the_ladder_depends_on_the_schedule",
+        "judged::no_bit_of_the_ladder_depends_on_the_schedule",
         || {
             let report = ladder(GemmRung::Tiled, SoftmaxRung::Tree, Part::Schedules);
             match report.clone().into_result() {
@@ -142,7 +142,7 @@ fn the_library_passes_its_suite(
 #[test]
 fn no_bit_of_the_library_depends_on_the_schedule() {
     on_host_threads(
-        "suite::no_bit_of_the_library_depends_on_the_schedule",
+        "judged::no_bit_of_the_library_depends_on_the_schedule",
         || library(Part::Schedules, false),
     );
 }

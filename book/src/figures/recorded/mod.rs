@@ -12,7 +12,7 @@ pub struct Recorded {
     pub name: &'static str,
     /// The generated blocks that it is drawn from.
     pub recordings: &'static [&'static str],
-    /// What it shows, for those who do not see it. Empty if the drawing says it.
+    /// Description for those who do not see it. Empty if the drawing says it.
     pub description: &'static str,
     pub caption: &'static str,
     pub draw: fn(&[Recording]) -> Result<Picture>,
@@ -141,7 +141,7 @@ fn first(recording: &Recording, wanted: impl Fn(&Access) -> bool) -> Result<&Acc
     found.context("the recording has no such access")
 }
 
-fn is_of(recording: &Recording, access: &Access, array: &str) -> bool {
+fn touches(recording: &Recording, access: &Access, array: &str) -> bool {
     let name = |at: &usize| recording.arrays[*at].name == array;
     access.arrays.first().is_some_and(name)
 }
@@ -150,8 +150,8 @@ fn layouts(recordings: &[Recording]) -> Result<Picture> {
     const CELL: f64 = 5.6;
     let mut c = Canvas::new();
     for (panel, name) in ["tile", "padded", "swizzled"].into_iter().enumerate() {
-        let of = &recordings[0];
-        let access = first(of, |access| is_of(of, access, name))?;
+        let recording = &recordings[0];
+        let access = first(recording, |access| touches(recording, access, name))?;
         let left = 40.0 + 214.0 * panel as f64;
         let wavefronts = access.wavefronts();
         c.heading(At::Start, left, 16.0, name);
@@ -190,9 +190,9 @@ fn products(recordings: &[Recording]) -> Result<Picture> {
         (0, "NN: b [k, n]", 10.0, 8, 32),
         (1, "NT: b [n, k]", 400.0, 32, 8),
     ];
-    for (of, name, left, rows, columns) in panels {
-        let of = &recordings[of];
-        let access = first(of, |access| is_of(of, access, "argument 1"))?;
+    for (index, name, left, rows, columns) in panels {
+        let recording = &recordings[index];
+        let access = first(recording, |access| touches(recording, access, "argument 1"))?;
         c.heading(At::Start, left, 18.0, name);
         c.note(At::Start, left, 36.0, &access.cost());
         for element in 0..rows * columns {
@@ -232,10 +232,10 @@ fn marked(c: &mut Canvas, class: &str, at: (f64, f64), cell: f64, columns: u64, 
     }
 }
 
-/// What shared memory holds: by array and word, the value.
+/// Contents of shared memory: by array and word, the value.
 type Held<'a> = BTreeMap<(usize, u64), &'a Scalar>;
 
-/// What shared memory holds when each step begins.
+/// Contents of shared memory when each step begins.
 fn held(recording: &Recording) -> Vec<Held<'_>> {
     let mut words = Held::new();
     let mut held = Vec::new();
@@ -284,7 +284,7 @@ fn tiles(recordings: &[Recording]) -> Result<Picture> {
         c.rect("plain", at.0, at.1, CELL * columns, CELL * rows);
         c.text(At::Start, at.0, at.1 - 6.0, name);
     }
-    // What shared memory holds when the products of a step begin.
+    // The contents of shared memory when the products of a step begin.
     let (mut steps, mut was_loading) = (Vec::new(), true);
     for (step, held) in recording.steps.iter().zip(held(recording)) {
         let reads_tiles =
@@ -300,13 +300,14 @@ fn tiles(recordings: &[Recording]) -> Result<Picture> {
         was_loading = loads || (was_loading && !reads);
     }
     let elements = |step: usize, name: &str| -> Vec<u64> {
-        let of = steps.get(step).into_iter().flatten();
-        let of = of.filter(|((array, _), _)| recording.arrays[*array].name == name);
-        of.filter_map(|(_, value)| match value {
-            Scalar::Float(value) => Some(*value as u64),
-            _ => None,
-        })
-        .collect()
+        let words = steps.get(step).into_iter().flatten();
+        let words = words.filter(|((array, _), _)| recording.arrays[*array].name == name);
+        words
+            .filter_map(|(_, value)| match value {
+                Scalar::Float(value) => Some(*value as u64),
+                _ => None,
+            })
+            .collect()
     };
     for step in [0, 2, 1] {
         let class = if step == 1 { "orange" } else { "done" };

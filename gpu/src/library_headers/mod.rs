@@ -7,18 +7,18 @@ pub fn text(name: &str) -> Option<String> {
     let text = match name {
         // Of the types that libcu++ gives them.
         "stdint.h" | "cstdint" | "inttypes.h" | "cinttypes" => {
-            include_str!("library_headers/integers.cuh")
+            include_str!("integers.cuh")
         }
-        "stddef.h" | "cstddef" => include_str!("library_headers/difference.cuh"),
-        "float.h" | "cfloat" => include_str!("library_headers/float.cuh"),
-        "limits.h" | "climits" => include_str!("library_headers/limits.cuh"),
+        "stddef.h" | "cstddef" => include_str!("difference.cuh"),
+        "float.h" | "cfloat" => include_str!("float.cuh"),
+        "limits.h" | "climits" => include_str!("limits.cuh"),
         // The functions are built into NVRTC, the constants are not. `INFINITY` is written as in prelude.cuh, which may come
         // after it.
-        "math.h" | "cmath" => include_str!("library_headers/math.cuh"),
-        "stdlib.h" | "cstdlib" | "sys/types.h" => include_str!("library_headers/short_names.cuh"),
-        "algorithm" => include_str!("library_headers/algorithm.cuh"),
+        "math.h" | "cmath" => include_str!("math.cuh"),
+        "stdlib.h" | "cstdlib" | "sys/types.h" => include_str!("short_names.cuh"),
+        "algorithm" => include_str!("algorithm.cuh"),
         // What kernels take of CUDA's driver interface as a parameter.
-        "cuda.h" | "cudaTypedefs.h" => include_str!("library_headers/driver.cuh"),
+        "cuda.h" | "cudaTypedefs.h" => include_str!("driver.cuh"),
         // They include these, and kernels rely on it.
         _ if is_of(&WITH_HALVES, name) => "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
         _ if OF_LIBCUXX.contains(&name) => {

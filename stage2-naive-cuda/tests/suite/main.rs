@@ -1,6 +1,6 @@
 //! The tests of the stage.
 
 mod errors;
+mod judged;
 mod readme;
-mod suite;
 mod wrong_softmax;
