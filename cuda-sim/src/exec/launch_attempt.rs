@@ -65,6 +65,7 @@ impl LaunchAttempt {
                 shared: Bytes::default(),
             },
             checks: Checks {
+                loaded: None,
                 enabled: self.launch.checks,
                 shared: SharedMemoryChecks::default(),
                 device: DeviceMemoryChecks {
@@ -159,6 +160,7 @@ impl LaunchAttempt {
             FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
                 *other = source;
             }
+            FaultKind::UninitialisedRead(read) => read.loaded = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;
                 copy.thread = other.thread.map(|thread| self.thread(thread));
