@@ -326,6 +326,17 @@ EXPECTED = {
     "padding_stored": [
         (a, "i32", [3 * k + 3 + (k + 3 if k < 20 else 0) for k in reversed(range(32))]) for a in (2, 3)
     ],
+    "unset_fourth_component": [(1, "f32", [9 * t + 4 + 3 * (31 - t) + 1 for t in range(32)])],
+    "unset_fourth_byte": [
+        (1, "u32", [18 * k + 8 + 1000 * (3 * k > 40 and 3 * k + 1 > 50) for k in reversed(range(32))])
+    ],
+    "unset_half_of_a_pair": [(1, "u16", [2 * i for i in range(63)])],
+    "unset_index_of_a_value": [(a, kind, [x]) for a, kind, x in zip(
+        (1, 2), ("f32", "i32"), max((t * (t % 7), t) for t in range(50)))],
+    "unset_padding_of_rows": [
+        (2, "f32", [sum(range(30 * r + c, 30 * r + min(c + 4, 30))) for r in range(8) for c in range(0, 32, 4)])
+    ],
+    "unset_field_of_a_local_struct": [(1, "i32", [t + t % 4 for t in range(32)])],
     "mbarrier_producer_consumer": [(1, "i32", [x for k in range(8) for x in reversed(part(k, 32))])],
     "mbarrier_copies": [(1, "f32", [x for b in range(2) for x in reversed(part(b, 64))])],
     "mbarrier_two_phases": [(1, "i32", [x for k in range(2) for x in reversed(part(k, 32))])],

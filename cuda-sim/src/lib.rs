@@ -34,15 +34,13 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
-//! - `settings`: the variables `CUDA_SIM_…`; `report`: reports of faults
-//! - `device`, `model`: the devices' figures, and the time that counted work takes on one
+//! - `settings`: `CUDA_SIM_…`; `report`: reports of faults; `device`, `model`: figures, modelled time
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
 //! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
 //! # What is not here
 //!
-//! Machine code (cubin), a second device, textures, clusters, external memory, IPC: missing, or not
-//! supported by the attributes. Registers come from the compiler's report above the PTX, or are 0.
+//! Machine code, a second device, textures, clusters, external memory, IPC: missing, or not supported.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(
@@ -69,7 +67,9 @@ pub mod trace;
 
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
-pub use fault::{BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
+pub use fault::{
+    BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Page, Race, RaceSide, UnsetRead,
+};
 pub use install::{InstallError, install};
 pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};

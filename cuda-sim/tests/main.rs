@@ -29,4 +29,5 @@ mod streams;
 mod symbols;
 mod timing;
 mod undone;
+mod unset_loads;
 mod user_objects;

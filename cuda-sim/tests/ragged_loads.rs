@@ -115,9 +115,10 @@ fn the_whole_load_must_be_aligned() {
 fn unused_bytes_need_not_be_written() {
     assert_eq!(run(TAIL, 8, &SEVEN), Ok(18.0));
     let fault = run(TAIL, 8, &SEVEN[..6]).unwrap_err();
-    let FaultKind::UninitialisedRead(access) = &fault.kind else {
+    let FaultKind::UninitialisedRead(read) = &fault.kind else {
         panic!("{fault}")
     };
+    let access = &read.access;
     let start = access.nearest.as_ref().unwrap().start;
     assert_eq!((access.address - start, access.bytes), (24, 4));
 }

@@ -47,6 +47,7 @@ impl Sources {
                 other.as_ref()
             }
             FaultKind::Race(race) => race.other.source.as_ref(),
+            FaultKind::UninitialisedRead(read) => read.loaded.as_ref(),
             FaultKind::UnfinishedCopy(copy) => copy.source.as_ref(),
             _ => None,
         };

@@ -10,5 +10,5 @@ extern "C" __global__ void most_frequent(const int* in, int* out) {
     for (int i = 0; i < 4; i++) {
         counts[in[4 * t + i] * 5 % 8]++;  // BUG
     }
-    out[t] = counts[in[t] % 8];
+    out[t] = counts[in[t] % 8];  // BUG
 }

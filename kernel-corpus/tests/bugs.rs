@@ -110,8 +110,9 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::OutOfBounds(_) => "out of bounds",
         FaultKind::UseAfterFree(_) => "use after free",
         FaultKind::Misaligned(_) => "misaligned",
-        FaultKind::UninitialisedRead(access) => {
-            return (format!("uninitialised {}", access.space), None);
+        FaultKind::UninitialisedRead(read) => {
+            let class = format!("uninitialised {}", read.access.space);
+            return (class, read.loaded.clone());
         }
         FaultKind::UninitialisedRegister => "uninitialised register",
         FaultKind::Race(race) => {

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, hint, iter, thread};
 
 use crate::common::{BUDGET, Kernel, kernels};
-use cuda_sim::{BadAccess, Fault, FaultKind};
+use cuda_sim::{BadAccess, Fault, FaultKind, UnsetRead};
 use cudarc::driver::CudaContext;
 
 /// Numbers of host threads.
@@ -232,7 +232,7 @@ fn without_addresses(mut fault: Fault) -> Fault {
     if let FaultKind::OutOfBounds(access)
     | FaultKind::UseAfterFree(access)
     | FaultKind::Misaligned(access)
-    | FaultKind::UninitialisedRead(access) = &mut fault.kind
+    | FaultKind::UninitialisedRead(UnsetRead { access, .. }) = &mut fault.kind
     {
         make_relative(access);
     }

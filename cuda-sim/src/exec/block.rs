@@ -156,11 +156,7 @@ impl Block {
                 let waits = self.warps[w].phase_wait().is_some();
                 let before = waits.then(|| self.warps[w].state());
                 let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));
-                let pause = if is_traced {
-                    self.warps[w].run::<true>(kernel, worker, handlers, budget)
-                } else {
-                    self.warps[w].run::<false>(kernel, worker, handlers, budget)
-                };
+                let pause = self.warps[w].run(kernel, worker, handlers, budget, is_traced);
                 polled |= self.warps[w].has_polled();
                 match pause.map_err(|fault| self.explain(kernel, w, fault))? {
                     Pause::Finished => {
@@ -413,7 +409,7 @@ impl Block {
         } = &explained.fault;
         let raced_with = match kind {
             FaultKind::Race(race) if race.within_block && !race.at_once => *other,
-            FaultKind::UninitialisedRead(access) if access.space == "shared" => None,
+            FaultKind::UninitialisedRead(read) if read.access.space == "shared" => None,
             _ => return explained,
         };
         let Some(paths) = BarrierPaths::new(kernel) else {
@@ -433,8 +429,9 @@ impl Block {
             Some(other) if other.pc == NO_PC => None,
             Some(other) => paths.past(*pc, other.pc).map(Missing::Past),
             None => {
+                let loaded = other.map_or(*pc, |load| load.pc);
                 let returned = (self.returned > 0).then_some(Missing::Returned(self.returned));
-                paths.past_before(*pc).map(Missing::Past).or(returned)
+                paths.past_before(loaded).map(Missing::Past).or(returned)
             }
         };
         explained

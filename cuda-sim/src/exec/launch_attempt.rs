@@ -66,6 +66,7 @@ impl LaunchAttempt {
                 shared: Bytes::default(),
             },
             checks: Checks {
+                loaded: None,
                 enabled: self.launch.checks,
                 shared: SharedMemoryChecks::default(),
                 device: DeviceMemoryChecks {
@@ -161,6 +162,7 @@ impl LaunchAttempt {
             FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
                 *other = source;
             }
+            FaultKind::UninitialisedRead(read) => read.loaded = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;
                 copy.thread = other.thread.map(|thread| self.thread(thread));

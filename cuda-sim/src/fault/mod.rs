@@ -1,7 +1,9 @@
 //! Faults of a kernel: kind, place, thread.
 
+mod page;
 mod report;
 
+pub use page::Page;
 use report::at;
 
 /// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later
@@ -47,9 +49,9 @@ pub enum FaultKind {
     /// An address that is not a multiple of the access size.
     #[error("misaligned {0}")]
     Misaligned(BadAccess),
-    /// A load of bytes that nobody wrote.
-    #[error("read of memory that nobody wrote: {0}")]
-    UninitialisedRead(BadAccess),
+    /// A use of bytes that were loaded from memory that nobody wrote.
+    #[error("read of memory that nobody wrote: {}", .0.access)]
+    UninitialisedRead(UnsetRead),
     /// A register that is used before anything is assigned to it.
     #[error("use of a variable that was never set")]
     UninitialisedRegister,
@@ -207,6 +209,25 @@ pub struct BadAccess {
     /// Bytes by which the address is too large because an unsigned 32-bit index went below zero:
     /// the size of 2^32 elements, or 0. The allocations are those near the address without them.
     pub wrapped: u64,
+}
+
+/// A read of memory that nobody wrote. The fault's own place is that of the use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsetRead {
+    /// The load.
+    pub access: BadAccess,
+    /// File and line of the load, if something else uses its value.
+    pub loaded: Option<(String, u32)>,
+}
+
+impl UnsetRead {
+    /// A read by the instruction that uses it, as far as is known.
+    pub(crate) fn new(access: BadAccess) -> UnsetRead {
+        UnsetRead {
+            access,
+            loaded: None,
+        }
+    }
 }
 
 /// Two accesses that nothing orders. The fault's own place is that of the later one.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide};
+use super::{
+    BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide, UnsetRead,
+};
 
 impl std::error::Error for Fault {}
 
@@ -27,13 +29,18 @@ impl fmt::Display for Fault {
         if let FaultKind::Race(race) = &self.kind {
             write!(f, "\n  other   {}", race.other)?;
         }
+        if let FaultKind::UninitialisedRead(UnsetRead { loaded, .. }) = &self.kind
+            && let Some((file, line)) = loaded.as_ref().filter(|l| self.source.as_ref() != Some(l))
+        {
+            write!(f, "\n  loaded  at {file}:{line}")?;
+        }
         if let FaultKind::UnfinishedCopy(copy) = &self.kind {
             write!(f, "\n  copy    {copy}")?;
         }
         if let FaultKind::OutOfBounds(a)
         | FaultKind::UseAfterFree(a)
         | FaultKind::Misaligned(a)
-        | FaultKind::UninitialisedRead(a)
+        | FaultKind::UninitialisedRead(UnsetRead { access: a, .. })
         | FaultKind::UnfinishedCopy(BadCopy { access: a, .. })
         | FaultKind::Race(Race { access: a, .. }) = &self.kind
         {
@@ -46,7 +53,8 @@ impl fmt::Display for Fault {
                 write!(f, "\n          {}", place(near))?;
             }
         }
-        write!(f, "\n  cause   {}", self.cause())
+        write!(f, "\n  cause   {}", self.cause())?;
+        write!(f, "\n  page    {}", self.kind.page().file)
     }
 }
 
@@ -132,10 +140,10 @@ impl FaultKind {
             FaultKind::Misaligned(_) => {
                 "a vector load or a cast pointer needs an address that is a multiple of its size"
             }
-            FaultKind::UninitialisedRead(a) if a.space == "global" => {
+            FaultKind::UninitialisedRead(read) if read.access.space == "global" => {
                 "the buffer was allocated and not filled, or not all of it; alloc_zeros or a copy fills it"
             }
-            FaultKind::UninitialisedRead(a) if a.space == "shared" => {
+            FaultKind::UninitialisedRead(read) if read.access.space == "shared" => {
                 "the threads did not fill the whole tile (ragged edges), or another warp fills it and no barrier lies between"
             }
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",

@@ -216,7 +216,9 @@ fn what_a_barrier_does_not_allow() {
             other => panic!("{body}: {other:?}"),
         }
     }
-    let after = format!("{init}\nmbarrier.inval.shared.b64 [%r0];\nld.shared.u32 %r1, [%r0];");
+    let after = format!(
+        "{init}\nmbarrier.inval.shared.b64 [%r0];\nld.shared.u32 %r1, [%r0];\nst.global.u32 [%d1], %r1;"
+    );
     let kind = run(&after, 1).unwrap_err();
     assert!(matches!(*kind, FaultKind::UninitialisedRead(_)), "{kind:?}");
     let misaligned = "add.u32 %r0, %r0, 4;\nmbarrier.init.shared.b64 [%r0], 1;";

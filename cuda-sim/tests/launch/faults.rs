@@ -374,7 +374,7 @@ fn an_unset_read_may_be_due_to_a_barrier_that_not_all_threads_take() -> Outcome 
     // Warp 0 runs first, goes past the barrier, and reads what warp 1 is to write.
     let body = "setp.lt.u32 %p1, %r0, 32; mad.wide.u32 %d4, %r0, 4, %d2; st.shared.u32 [%d4], %r0;\n\
                 @%p1 bra PAST;\nbar.sync 0;\nPAST:\nxor.b32 %r2, %r0, 32; mad.wide.u32 %d4, %r2, 4, %d2;\n\
-                ld.shared.u32 %r3, [%d4];";
+                ld.shared.u32 %r3, [%d4]; st.global.u32 [%d0], %r3;";
     let text = report_of(body)?;
     assert!(
         text.starts_with("read of memory that nobody wrote"),
@@ -390,5 +390,31 @@ fn an_unset_read_may_be_due_to_a_barrier_that_not_all_threads_take() -> Outcome 
         .replace("[%d4];", "[%d4+-256];");
     let text = report_of(&body)?;
     assert!(!text.contains("not all threads"), "{text}");
+    Ok(())
+}
+
+#[test]
+fn each_class_has_a_page_that_the_readme_and_the_report_name() -> Outcome {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let readme = std::fs::read_to_string(package.join("README.md"))?;
+    let table: Vec<&str> = readme.lines().filter(|l| l.starts_with("| [")).collect();
+    let mut pages = 0;
+    for page in std::fs::read_dir(package.join("findings"))? {
+        let path = page?.path();
+        let name = path.file_name().ok_or("a name")?.to_string_lossy();
+        let text = std::fs::read_to_string(&path)?;
+        for heading in ["# ", "\n## On a GPU\n", "\n## The rule\n"] {
+            assert!(text.contains(heading), "{name}: {heading}");
+        }
+        let link = format!("(findings/{name})");
+        assert!(table.iter().any(|row| row.contains(&link)), "{name}");
+        pages += 1;
+    }
+    assert_eq!(readme.matches("(findings/").count(), pages);
+    let text = report_of("trap;")?;
+    assert!(
+        text.ends_with("\n  page    cuda-sim/findings/trap.md"),
+        "{text}"
+    );
     Ok(())
 }

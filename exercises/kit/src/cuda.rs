@@ -280,11 +280,11 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
         Kind::OutOfBounds(access) => (FaultKind::OutOfBounds, Some(access.space)),
         Kind::UseAfterFree(access) => (FaultKind::Other, Some(access.space)),
         Kind::Misaligned(access) => (FaultKind::Misaligned, Some(access.space)),
-        Kind::UninitialisedRead(access) => match fault.missing {
+        Kind::UninitialisedRead(read) => match fault.missing {
             Some(MissingThreads::Returned(_)) => {
-                (FaultKind::UnwrittenAfterReturn, Some(access.space))
+                (FaultKind::UnwrittenAfterReturn, Some(read.access.space))
             }
-            _ => (FaultKind::Unwritten, Some(access.space)),
+            _ => (FaultKind::Unwritten, Some(read.access.space)),
         },
         Kind::DivergentBarrier { .. }
         | Kind::DifferentBarriers { .. }

@@ -12,7 +12,7 @@ use crate::exec::checks::happens_before::{self, Accessor};
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::fault::{BadCopy, FaultKind, Race, RaceSide};
+use crate::fault::{BadCopy, FaultKind, Race, RaceSide, UnsetRead};
 use crate::program::op::{MemorySpace, R};
 
 /// Checks of the memory that the running block accesses.
@@ -21,10 +21,53 @@ pub(crate) struct Checks<'a> {
     pub enabled: bool,
     pub shared: SharedMemoryChecks,
     pub device: DeviceMemoryChecks<'a>,
+    /// Set by a load of bytes that nobody wrote, until the warp takes it.
+    pub loaded: Option<Box<LoadedBytes>>,
+}
+
+/// A load that got bytes that nobody wrote: its instruction, and the place of the element.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnsetLoad {
+    pub pc: u32,
+    pub space: MemorySpace,
+    pub at: u64,
+    pub bytes: u32,
+}
+
+/// What each lane has loaded, if some of it was never written.
+pub(crate) type LoadedBytes = [LoadedPlace; 32];
+
+/// What a lane has loaded.
+#[derive(Clone, Copy)]
+pub(crate) struct LoadedPlace {
+    pub space: MemorySpace,
+    pub at: u64,
+    /// The bytes that nobody wrote, a bit each.
+    pub unset: u32,
 }
 
 impl Checks<'_> {
-    /// Checks a load of which all bytes are used.
+    /// Checks a load of which all bytes are used at once, so that all must have been written.
+    pub(crate) fn load_written(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        if checked.access.is_partial() {
+            self.load_used(warp, checked)?;
+        } else {
+            self.load(warp, checked)?;
+        }
+        let Some(loaded) = self.loaded.take() else {
+            return Ok(());
+        };
+        let unset = |lane: &usize| loaded[*lane].unset != 0;
+        let lane = lanes(checked.part.mask).find(unset).unwrap_or(0);
+        let seen = checked.lane_access(lane as u32, false);
+        Err(unwritten_fault(warp, checked.memory, seen))
+    }
+
+    /// Checks a load, and notes its bytes that nobody wrote ([`Checks::loaded`]).
     pub(crate) fn load(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -35,12 +78,19 @@ impl Checks<'_> {
         let bytes = checked.bytes();
         match part.space {
             MemorySpace::Shared if bytes >= 4 => {
+                let mut written = true;
                 for run in &pattern.runs {
                     let word = (checked.start_of(run) / 4) as usize;
-                    if let Err((lane, problem)) = self.shared.read(who, pattern, run, word) {
-                        let seen = checked.lane_access(lane, false);
-                        return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                    match self.shared.read(who, pattern, run, word) {
+                        Ok(all) => written &= all,
+                        Err((lane, problem)) => {
+                            let seen = checked.lane_access(lane, false);
+                            return Err(self.shared_fault(warp, checked.memory, seen, problem));
+                        }
                     }
+                }
+                if !written {
+                    self.note_unset(warp, checked);
                 }
             }
             MemorySpace::Generic | MemorySpace::Global if bytes >= 4 => {
@@ -48,12 +98,7 @@ impl Checks<'_> {
                     let at = checked.start_of(run);
                     let shadow = self.device.records.shadow;
                     if !shadow.bytes.is_written(at, 4 * u64::from(run.words)) {
-                        self.device.doubt();
-                        let unwritten =
-                            |lane: &usize| !shadow.bytes.is_written(checked.address(*lane), bytes);
-                        let lane = lanes(part.mask).find(unwritten).unwrap_or(0) as u32;
-                        let seen = checked.lane_access(lane, false);
-                        return Err(unwritten_fault(warp, checked.memory, seen));
+                        return self.load_unset(warp, checked);
                     }
                     let clocks = &self.shared.clocks;
                     if let Err((lane, other)) = self.device.read(clocks, who, pattern, run, at) {
@@ -63,12 +108,58 @@ impl Checks<'_> {
                 }
             }
             MemorySpace::Param => {}
-            _ => self.lanes(warp, checked, None)?,
+            _ => return self.load_unset(warp, checked),
         }
         Ok(())
     }
 
-    /// Checks a load of which only some bytes are used: those.
+    /// Checks a load lane by lane, and notes the bytes that nobody wrote.
+    #[inline(never)]
+    fn load_unset(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        checked: CheckedAccess<'_>,
+    ) -> Result<(), Trap> {
+        if !self.lanes(warp, checked, None)? {
+            self.note_unset(warp, checked);
+        }
+        Ok(())
+    }
+
+    /// Notes the bytes of a load that nobody wrote.
+    #[cold]
+    #[inline(never)]
+    fn note_unset(&mut self, warp: &mut ActiveWarp<'_>, checked: CheckedAccess<'_>) {
+        let space = checked.part.space;
+        let nothing = LoadedPlace {
+            space,
+            at: 0,
+            unset: 0,
+        };
+        let mut loaded = self
+            .loaded
+            .take()
+            .unwrap_or_else(|| Box::new([nothing; 32]));
+        for lane in lanes(checked.part.mask) {
+            let at = checked.address(lane);
+            let is_written = |byte: u64| match space {
+                MemorySpace::Shared => self.shared.is_written(at + byte),
+                MemorySpace::Local => {
+                    let start = lane * warp.local_bytes as usize;
+                    warp.local_written.as_slice()[start + (at + byte) as usize] != 0
+                }
+                _ => self.device.records.shadow.bytes.is_written(at + byte, 1),
+            };
+            let used = (0..checked.bytes()).filter(|byte| checked.access.used >> byte & 1 != 0);
+            let unset = used
+                .filter(|byte| !is_written(*byte))
+                .fold(0, |all, byte| all | 1 << byte);
+            loaded[lane] = LoadedPlace { space, at, unset };
+        }
+        self.loaded = Some(loaded);
+    }
+
+    /// Checks a load of which only some bytes are used: those. Notes those that nobody wrote.
     #[inline(never)]
     pub(crate) fn load_used(
         &mut self,
@@ -79,6 +170,7 @@ impl Checks<'_> {
             return Ok(());
         }
         let who = accessor(warp, checked.access.order.is_strong());
+        let mut written = true;
         for lane in lanes(checked.part.mask) {
             for (start, bytes) in checked.access.used_pieces() {
                 let whole = checked.lane_access(lane as u32, false);
@@ -87,8 +179,11 @@ impl Checks<'_> {
                     bytes,
                     ..whole
                 };
-                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+                written &= self.bytes(warp, checked.memory, who, seen, &mut || false)?;
             }
+        }
+        if !written {
+            self.note_unset(warp, checked);
         }
         Ok(())
     }
@@ -122,7 +217,9 @@ impl Checks<'_> {
                     }
                 }
             }
-            _ => self.lanes(warp, checked, Some(a))?,
+            _ => {
+                self.lanes(warp, checked, Some(a))?;
+            }
         }
         Ok(())
     }
@@ -245,7 +342,9 @@ impl Checks<'_> {
         for lane in lanes(checked.part.mask) {
             for write in [false, true].into_iter().take(1 + usize::from(writes)) {
                 let seen = checked.lane_access(lane as u32, write);
-                self.bytes(warp, checked.memory, who, seen, &mut || false)?;
+                if !self.bytes(warp, checked.memory, who, seen, &mut || false)? {
+                    return Err(unwritten_fault(warp, checked.memory, seen));
+                }
             }
         }
         Ok(())
@@ -312,6 +411,35 @@ impl Checks<'_> {
         }
     }
 
+    /// Marks a byte as not written, as [`Checks::unwrite`], because what a lane just stored there
+    /// was loaded from memory that nobody wrote.
+    pub(crate) fn unwrite_copy(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        space: MemorySpace,
+        at: u64,
+        lane: usize,
+        load: UnsetLoad,
+    ) {
+        self.unwrite(warp, space, at, lane);
+        if space != MemorySpace::Global {
+            let place = (space, owner(warp.number, space, lane), at);
+            self.shared.copied_from.insert(place, load);
+        }
+    }
+
+    /// The load of which a byte that nobody wrote is a copy, as far as is known.
+    pub(crate) fn copied_from(
+        &self,
+        warp: usize,
+        space: MemorySpace,
+        at: u64,
+        lane: usize,
+    ) -> Option<UnsetLoad> {
+        let place = (space, owner(warp, space, lane), at);
+        self.shared.copied_from.get(&place).copied()
+    }
+
     /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for
     /// other blocks.
     pub(crate) fn fence(&mut self, warp: usize, device: bool) {
@@ -353,17 +481,18 @@ impl Checks<'_> {
         }
     }
 
-    /// Checks lane by lane: parts of words, and local memory.
+    /// Checks lane by lane: parts of words, and local memory. True if all that is read was written.
     #[inline(never)]
     fn lanes(
         &mut self,
         warp: &mut ActiveWarp<'_>,
         checked: CheckedAccess<'_>,
         stored: Option<&[R; 4]>,
-    ) -> Result<(), Trap> {
+    ) -> Result<bool, Trap> {
         let part = checked.part;
         let who = accessor(warp, checked.access.order.is_sync());
         let mut left = part.mask;
+        let mut written = true;
         while left != 0 {
             let lane = left.trailing_zeros();
             let whole = checked.lane_access(lane, stored.is_some());
@@ -379,11 +508,12 @@ impl Checks<'_> {
             let keeps = checked.bytes() < 4
                 && stored.is_some_and(|a| checked.holds(warp.registers, a, lane as usize, 0));
             let seen = LaneAccess { sharers, ..whole };
-            self.bytes(warp, checked.memory, who, seen, &mut || keeps)?;
+            written &= self.bytes(warp, checked.memory, who, seen, &mut || keeps)?;
         }
-        Ok(())
+        Ok(written)
     }
 
+    /// Checks an access of a lane. True if all that it reads was written.
     fn bytes(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -391,7 +521,7 @@ impl Checks<'_> {
         who: Accessor,
         seen: LaneAccess,
         same: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Trap> {
+    ) -> Result<bool, Trap> {
         let LaneAccess {
             space,
             at,
@@ -405,11 +535,10 @@ impl Checks<'_> {
             let written = &mut warp.local_written.as_mut_slice()[start..start + bytes as usize];
             if write {
                 written.fill(1);
-            } else if written.contains(&0) {
-                return Err(unwritten_fault(warp, memory, seen));
             }
-            return Ok(());
+            return Ok(!written.contains(&0));
         }
+        let mut written = true;
         // An access of eight bytes is two words.
         for at in (at..at + bytes).step_by(4) {
             let part = bytes.min(4);
@@ -417,29 +546,35 @@ impl Checks<'_> {
             if space == MemorySpace::Shared {
                 let word = (at / 4) as usize;
                 let result = if write {
-                    self.shared.write_word(who, word, sharers, mask, same)
+                    let result = self.shared.write_word(who, word, sharers, mask, same);
+                    result.map(|()| true)
                 } else {
                     self.shared.read_word(who, word, sharers, mask)
                 };
-                if let Err((_, problem)) = result {
-                    return Err(self.shared_fault(warp, memory, seen, problem));
+                match result {
+                    Ok(all) => written &= all,
+                    Err((_, problem)) => {
+                        return Err(self.shared_fault(warp, memory, seen, problem));
+                    }
                 }
                 continue;
             }
             let (clocks, device) = (&self.shared.clocks, &mut self.device);
             let result = if write {
                 device.write_bytes(clocks, who, sharers, at, mask, same)
-            } else if device.records.shadow.bytes.is_written(at, part) {
-                device.read_bytes(clocks, who, sharers, at, mask)
             } else {
-                device.doubt();
-                return Err(unwritten_fault(warp, memory, seen));
+                written &= device.records.shadow.bytes.is_written(at, part);
+                if !written && !device.is_in_order() {
+                    device.doubt();
+                    return Err(unwritten_fault(warp, memory, seen));
+                }
+                device.read_bytes(clocks, who, sharers, at, mask)
             };
             if let Err((_, other)) = result {
                 return Err(self.race(warp, memory, seen, other));
             }
         }
-        Ok(())
+        Ok(written)
     }
 
     #[cold]
@@ -452,7 +587,6 @@ impl Checks<'_> {
         problem: Problem,
     ) -> Trap {
         match problem {
-            Problem::Uninitialised => unwritten_fault(warp, memory, seen),
             Problem::Race(other) => self.race(warp, memory, seen, other),
             Problem::InFlight(copy) => unfinished_copy(warp, memory, seen, copy, false),
         }
@@ -487,6 +621,14 @@ impl Checks<'_> {
             lane: seen.lane,
             other: Some(other.side),
         })
+    }
+}
+
+/// The thread whose memory it is; 0 if it is that of the block.
+fn owner(warp: usize, space: MemorySpace, lane: usize) -> u32 {
+    match space {
+        MemorySpace::Local => happens_before::thread(warp, lane as u32),
+        _ => 0,
     }
 }
 
@@ -526,5 +668,5 @@ fn unfinished_copy(
 #[inline(never)]
 fn unwritten_fault(warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>, seen: LaneAccess) -> Trap {
     let bad = memory.bad_access(warp, seen.space, false, (seen.at, seen.bytes), None);
-    LaneFault::new(FaultKind::UninitialisedRead(bad), seen.lane)
+    LaneFault::new(FaultKind::UninitialisedRead(UnsetRead::new(bad)), seen.lane)
 }

@@ -352,6 +352,7 @@ impl IndependenceBounds {
         writes.all(|(i, write)| write.load(Relaxed) == self.now | ALL_BYTES | own.owner(i))
     }
 
+    #[inline(always)]
     fn record_word_reads(
         &self,
         writes: &[AtomicU64],

@@ -11,8 +11,11 @@
 //! the record says. A plain read and an atomic or volatile one share none: the plain one stays. So
 //! some races are missed (README.md, "Checks"), and no ordered access is accused.
 
+use std::collections::HashMap;
+
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
+use crate::exec::checks::accesses::UnsetLoad;
 use crate::exec::checks::copies_in_flight::{CopiesInFlight, CopyInFlight};
 use crate::exec::checks::happens_before::{
     self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
@@ -23,6 +26,7 @@ use crate::exec::checks::shared_records::{
 use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;
+use crate::program::op::MemorySpace;
 
 /// Records of shared memory, and the vector clocks of the warps of the block.
 #[derive(Default)]
@@ -45,6 +49,9 @@ pub(crate) struct SharedMemoryChecks {
     noted: Vec<Noted>,
     /// Asynchronous copies; the records of their targets say so ([`IN_FLIGHT`]).
     pub copies: CopiesInFlight,
+    /// Bytes of shared and local memory that are copies of what nobody wrote: by space, owner and
+    /// address, the load. Reports name it.
+    pub copied_from: HashMap<(MemorySpace, u32, u64), UnsetLoad>,
 }
 
 /// Reads that are noted at most, before they are recorded.
@@ -72,7 +79,6 @@ struct ByteRecords {
 /// Fault of a word.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Problem {
-    Uninitialised,
     /// It races with an access of another thread.
     Race(OtherAccess),
     /// An asynchronous copy writes it, for which nobody has waited.
@@ -101,6 +107,7 @@ impl SharedMemoryChecks {
         self.unwritten = words;
         self.noted.clear();
         self.dirty = false;
+        self.copied_from.clear();
     }
 
     /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that
@@ -222,43 +229,61 @@ impl SharedMemoryChecks {
         true
     }
 
-    /// Words `at..` are read by the lanes of `run`.
+    /// Words `at..` are read by the lanes of `run`. True if all of them were written.
     pub(crate) fn read(
         &mut self,
         access: Accessor,
         pattern: &AccessPattern,
         run: &Run,
         at: usize,
-    ) -> Result<(), Found> {
-        (0..run.words)
-            .try_for_each(|i| self.read_word(access, at + i as usize, pattern.sharers(run, i), 0xf))
+    ) -> Result<bool, Found> {
+        (0..run.words).try_fold(true, |all, i| {
+            let sharers = pattern.sharers(run, i);
+            Ok(all & self.read_word(access, at + i as usize, sharers, 0xf)?)
+        })
     }
 
-    /// The lanes in `sharers` read `bytes` of a word (a bit each).
+    /// The lanes in `sharers` read `bytes` of a word (a bit each). True if these were written.
     pub(crate) fn read_word(
         &mut self,
         access: Accessor,
         word: usize,
         sharers: u32,
         bytes: u32,
-    ) -> Result<(), Found> {
+    ) -> Result<bool, Found> {
         let write = self.writes[word];
-        if time(write) < self.start
-            || (write & WRITTEN) >> 32 & u64::from(bytes) != u64::from(bytes)
+        let written = bytes & self.written(word);
+        if written != bytes
+            && let Some(problem) = self.in_flight(word)
         {
-            let problem = self.in_flight(word).unwrap_or(Problem::Uninitialised);
             return Err((sharers.trailing_zeros(), problem));
         }
-        if !is_split(write) {
+        if written == 0 {
+            // There is no write to race with.
+        } else if !is_split(write) {
             self.check_write_record(access, sharers, write, &mut || false)?;
         } else {
-            for byte in lanes(bytes) {
+            for byte in lanes(written) {
                 let write = self.parts[word][byte].write;
                 self.check_write_record(access, sharers, write, &mut || false)?;
             }
         }
         self.record_read(access, self.clocks.clock(access.warp), word, sharers, bytes);
-        Ok(())
+        Ok(written == bytes)
+    }
+
+    /// The bytes of a word that were written, a bit each.
+    fn written(&self, word: usize) -> u32 {
+        let write = self.writes[word];
+        match time(write) < self.start {
+            true => 0,
+            false => ((write & WRITTEN) >> 32) as u32,
+        }
+    }
+
+    /// True if the byte at `at` was written.
+    pub(crate) fn is_written(&self, at: u64) -> bool {
+        self.written((at / 4) as usize) >> (at % 4) & 1 != 0
     }
 
     fn record_read(&mut self, access: Accessor, clock: u32, word: usize, sharers: u32, bytes: u32) {

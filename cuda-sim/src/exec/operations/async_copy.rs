@@ -68,10 +68,7 @@ fn read(
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Load)? {
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(&access, &part);
-            match access.is_partial() {
-                true => checks.load_used(warp, checked)?,
-                false => checks.load(warp, checked)?,
-            }
+            checks.load_written(warp, checked)?;
         }
         let deltas = &worker.patterns[access.site as usize].deltas.0;
         for lane in lanes(part.mask) {

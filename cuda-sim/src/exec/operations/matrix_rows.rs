@@ -76,7 +76,7 @@ fn load(
         }
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(access, &part);
-            checks.load(warp, checked)?;
+            checks.load_written(warp, checked)?;
         }
         let deltas = &worker.patterns[access.site as usize].deltas.0;
         for lane in lanes(part.mask) {

@@ -14,11 +14,13 @@
 mod control;
 mod convergence;
 mod fragments;
+mod loaded_unset;
 mod unset_registers;
 
 use std::ops::ControlFlow;
 
 use self::fragments::Fragment;
+use self::loaded_unset::LoadedUnset;
 use self::unset_registers::Unset;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
@@ -98,11 +100,15 @@ pub(crate) struct Warp {
     local_written: Bytes,
     /// Number of the warp in its block.
     number: usize,
+    is_traced: bool,
     fragments: Vec<Fragment>,
     /// Threads that exist and have not left.
     live: u32,
     /// Unset lanes of each register that may be used unset.
     unset: Vec<Unset>,
+    /// Bytes of registers that were loaded from memory that nobody wrote; `None` while there are
+    /// none.
+    loaded_unset: Option<Box<LoadedUnset>>,
     executed: u64,
     /// Backward branches and polls since the warp last let others run.
     effort: u32,
@@ -143,6 +149,7 @@ impl Warp {
         self.live = live;
         self.unset.clear();
         self.unset.resize(kernel.tracked as usize, Unset::ALL);
+        self.loaded_unset = None;
         self.executed = 0;
         self.phase_wait = None;
         self.disagreement = None;
@@ -161,15 +168,17 @@ impl Warp {
         }
     }
 
-    /// Runs until the warp cannot go on by itself. `TRACED`: the host thread's tracer records what
-    /// it does.
-    pub(crate) fn run<const TRACED: bool>(
+    /// Runs until the warp cannot go on by itself. If it `is_traced`, the host thread's tracer
+    /// records what it does.
+    pub(crate) fn run(
         &mut self,
         kernel: &Kernel,
         worker: &mut HostThread<'_>,
         handlers: &Handlers,
         budget: u64,
+        is_traced: bool,
     ) -> Result<Pause, WarpFault> {
+        self.is_traced = is_traced;
         self.effort = 0;
         self.polled = false;
         self.reads_outside = false;
@@ -181,8 +190,15 @@ impl Warp {
                 }
                 return Err(self.stuck(kernel));
             };
-            let paused = self.advance::<TRACED>(kernel, worker, handlers, budget, fragment)?;
-            if TRACED && let Some(tracer) = &mut worker.tracer {
+            if self.loaded_unset.as_ref().is_some_and(|u| u.is_empty()) {
+                self.loaded_unset = None;
+            }
+            let paused = if is_traced || self.loaded_unset.is_some() {
+                self.advance::<true>(kernel, worker, handlers, budget, fragment)?
+            } else {
+                self.advance::<false>(kernel, worker, handlers, budget, fragment)?
+            };
+            if is_traced && let Some(tracer) = &mut worker.tracer {
                 tracer.rest(self.number, &worker.memory);
             }
             match paused {
@@ -193,8 +209,10 @@ impl Warp {
         }
     }
 
-    /// Runs one fragment until it meets another, splits, parks, tires or ends.
-    fn advance<const TRACED: bool>(
+    /// Runs one fragment until it meets another, splits, parks, tires or ends. `OBSERVED`: one
+    /// operation at a time, because the warp is traced or has unset bytes in its registers; without
+    /// it, the fragment also stops behind a load that gets such bytes.
+    fn advance<const OBSERVED: bool>(
         &mut self,
         kernel: &Kernel,
         worker: &mut HostThread<'_>,
@@ -215,17 +233,11 @@ impl Warp {
                 Some(guard) => fragment.mask & condition(&self.registers, guard),
             };
             let op = &instruction.op;
-            if TRACED {
+            if OBSERVED && self.is_traced {
                 self.trace(kernel, worker, fragment, mask);
             }
             if instruction.counts > 0 {
                 self.count(worker, pc, mask, instruction.counts);
-            }
-            if instruction.run > 0 {
-                let end = pc + if TRACED { 1 } else { instruction.run };
-                self.compute::<TRACED>(handlers, &kernel.code[pc as usize..end as usize], mask);
-                fragment.pc = end;
-                continue;
             }
             let step = Step {
                 kernel,
@@ -235,6 +247,20 @@ impl Warp {
                 pc,
                 mask,
             };
+            if OBSERVED && self.loaded_unset.is_some() {
+                if !matches!(op, between_lanes!() | matrix_operations!()) {
+                    self.follow_unset(worker, step)?;
+                }
+                if let Some(guard) = instruction.guard {
+                    self.follow_unset_guard(worker, step, guard, fragment.mask)?;
+                }
+            }
+            if instruction.run > 0 {
+                let end = pc + if OBSERVED { 1 } else { instruction.run };
+                self.compute::<OBSERVED>(handlers, &kernel.code[pc as usize..end as usize], mask);
+                fragment.pc = end;
+                continue;
+            }
             match op {
                 on_registers!() => unreachable!("only changes registers: has a form"),
                 Op::Load {
@@ -246,7 +272,16 @@ impl Warp {
                         MemorySpace::Param => handlers.load_param,
                         _ => load_store::execute as Transfer,
                     };
-                    self.transfer(worker, step, access, handler)?;
+                    let transferred = self.transfer(worker, step, access, handler);
+                    let loaded = worker.checks.loaded.take();
+                    transferred?;
+                    if let Some(loaded) = loaded {
+                        self.note_unset(worker, step, &loaded);
+                        if !OBSERVED {
+                            self.put(fragment.at(pc + 1));
+                            return Ok(None);
+                        }
+                    }
                 }
                 Op::Store {
                     access, address, ..
@@ -257,6 +292,9 @@ impl Warp {
                         _ => load_store::execute as Transfer,
                     };
                     self.transfer(worker, step, access, handler)?;
+                    if OBSERVED {
+                        self.store_unset(worker, step);
+                    }
                 }
                 Op::Atomic { returns, .. } => {
                     if *returns {
@@ -383,7 +421,7 @@ impl Warp {
 
     /// Runs operations that only change registers: one by one, or many of one form in one call.
     #[inline(always)]
-    fn compute<const TRACED: bool>(
+    fn compute<const OBSERVED: bool>(
         &mut self,
         handlers: &Handlers,
         mut run: &[Instruction],
@@ -394,7 +432,7 @@ impl Warp {
             let Some(form) = first.form else {
                 unreachable!("in a run, all operations have a form")
             };
-            if TRACED || first.alike < MANY_ALIKE {
+            if OBSERVED || first.alike < MANY_ALIKE {
                 // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
                 unsafe { (handlers.compute[form as usize])(registers, &first.op, mask) }
                 run = rest;
@@ -431,6 +469,15 @@ impl Warp {
             return Err(step.fault_of_lane(kind, lane));
         }
         let ready = members.complete_in(mask);
+        if ready != 0 && self.loaded_unset.is_some() {
+            self.follow_unset(
+                worker,
+                Step {
+                    mask: ready,
+                    ..step
+                },
+            )?;
+        }
         if ready != 0 && op.accesses_matrix() {
             self.sync(worker, ready, &members);
             let mut warp = self.active(step.kernel, ready, pc);

@@ -25,9 +25,11 @@ pub(crate) struct Recipe {
     pub from: Vec<(R, [u8; 8])>,
 }
 
-/// Sources of the bytes of the results of `op`. `constants` has the values of registers that hold
-/// one.
-pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
+/// The value of a register, if it is known.
+pub(crate) type Known<'k> = &'k dyn Fn(R) -> Option<u64>;
+
+/// Relation of the results of `op` to its operands, of which some are `known`.
+pub(crate) fn making(op: &Op, known: Known<'_>) -> Making {
     match *op {
         Op::Move { .. }
         | Op::Select { .. }
@@ -43,10 +45,8 @@ pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
             b,
             c,
             ..
-        } => match constant(constants, c) {
-            Some(selector) if takes_bytes_of_variables(selector, [a, b], constants) => {
-                Making::Moves
-            }
+        } => match known(c) {
+            Some(selector) if takes_bytes_of_variables(selector, [a, b], known) => Making::Moves,
             _ => Making::Computes,
         },
         Op::IntUnary { .. }
@@ -73,8 +73,7 @@ pub(crate) fn making(op: &Op, constants: &[Option<u64>]) -> Making {
 
 /// The results of an operation that moves or computes the same way in every lane; `None` for other
 /// operations.
-pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>> {
-    let known = |r| constant(constants, r);
+pub(crate) fn recipes(op: &Op, known: Known<'_>) -> Option<Vec<Recipe>> {
     let one = |d: R, from| Some(vec![Recipe { d, from }]);
     match *op {
         Op::Move { wide, d, a } => one(d, bits(if wide { 64 } else { 32 }, [a], |k| Some((0, k)))),
@@ -115,7 +114,7 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
         Op::IntUnary { op, ty, d, a } => {
             let width = ty.bytes() * 8;
             let from = match op {
-                IntUnary::Not => logic(width, [a; 3], 0x0f, constants),
+                IntUnary::Not => logic(width, [a; 3], 0x0f, known),
                 IntUnary::Reverse => bits(width, [a], |k| Some((0, width - 1 - k))),
                 IntUnary::Neg => carried(ty.bytes(), [a]),
                 IntUnary::Abs | IntUnary::Cnot => whole([a]),
@@ -125,9 +124,9 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
         Op::IntBinary { op, ty, d, a, b } => {
             let width = ty.bytes() * 8;
             let from = match (op, known(b).map(|n| n.min(64) as u32)) {
-                (IntBinary::And, _) => logic(width, [a, b, b], 0xc0, constants),
-                (IntBinary::Or, _) => logic(width, [a, b, b], 0xfc, constants),
-                (IntBinary::Xor, _) => logic(width, [a, b, b], 0x3c, constants),
+                (IntBinary::And, _) => logic(width, [a, b, b], 0xc0, known),
+                (IntBinary::Or, _) => logic(width, [a, b, b], 0xfc, known),
+                (IntBinary::Xor, _) => logic(width, [a, b, b], 0x3c, known),
                 (IntBinary::ShiftLeft, Some(n)) => {
                     bits(width, [a], |k| Some((0, k.checked_sub(n)?)))
                 }
@@ -158,7 +157,7 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
                 })
             };
             let from = match (op, count) {
-                (Bits::Lop3(table), _) => logic(32, [a, b, c], table, constants),
+                (Bits::Lop3(table), _) => logic(32, [a, b, c], table, known),
                 (Bits::Permute, Some(selector)) => bits(32, [a, b], |k| {
                     let nibble = selector >> (4 * (k / 8));
                     let bit = if nibble & 8 != 0 { 7 } else { k % 8 };
@@ -256,15 +255,24 @@ pub(crate) fn recipes(op: &Op, constants: &[Option<u64>]) -> Option<Vec<Recipe>>
     }
 }
 
-fn constant(constants: &[Option<u64>], r: R) -> Option<u64> {
-    constants[r.0 as usize]
+/// True if how the results depend on the operands depends on the value of an operand.
+pub(crate) fn depends_on_values(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::IntBinary {
+            op: IntBinary::And | IntBinary::Or | IntBinary::ShiftLeft | IntBinary::ShiftRight,
+            ..
+        } | Op::Bits { .. }
+            | Op::BitExtract { .. }
+            | Op::BitInsert { .. }
+    )
 }
 
-/// True if a `prmt` with this selector copies bytes, and none of a constant.
-fn takes_bytes_of_variables(selector: u64, [a, b]: [R; 2], constants: &[Option<u64>]) -> bool {
+/// True if a `prmt` with this selector copies bytes, and none of a known value.
+fn takes_bytes_of_variables(selector: u64, [a, b]: [R; 2], known: Known<'_>) -> bool {
     (0..4).all(|i| {
         let nibble = selector >> (4 * i) & 0xf;
-        nibble & 8 == 0 && constant(constants, if nibble < 4 { a } else { b }).is_none()
+        nibble & 8 == 0 && known(if nibble < 4 { a } else { b }).is_none()
     })
 }
 
@@ -295,14 +303,15 @@ fn bits<const N: usize>(
 }
 
 /// Each of `width` bits depends on the same bits of the operands, by a truth table as `lop3` has
-/// it. What does not matter because another operand's bit is a constant does not count.
-fn logic(width: u32, operands: [R; 3], table: u8, constants: &[Option<u64>]) -> Vec<(R, [u8; 8])> {
+/// it. What does not matter because another operand's bit is known does not count.
+fn logic(width: u32, operands: [R; 3], table: u8, known: Known<'_>) -> Vec<(R, [u8; 8])> {
     let mut from = operands.map(|r| (r, [0; 8]));
+    let fixed = operands.map(known);
     for k in 0..width {
         let fits = |values: u32| {
             (0..3).all(|i| {
                 let bit = values >> (2 - i) & 1;
-                constant(constants, operands[i]).is_none_or(|c| c >> k & 1 == u64::from(bit))
+                fixed[i].is_none_or(|v| v >> k & 1 == u64::from(bit))
             })
         };
         for (i, (_, bytes)) in from.iter_mut().enumerate() {

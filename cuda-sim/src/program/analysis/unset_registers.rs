@@ -157,9 +157,11 @@ impl Tracker<'_> {
     /// Flow of unset bytes to the results of an operation that moves or computes; `None` if it does
     /// something else.
     fn flows_of(&mut self, op: &Op) -> Option<Vec<Tracking>> {
-        let computes = making(op, self.constants) == Making::Computes;
+        let constants = self.constants;
+        let known = |r: R| constants[r.0 as usize];
+        let computes = making(op, &known) == Making::Computes;
         let mut all = Vec::new();
-        for recipe in recipes(op, self.constants)? {
+        for recipe in recipes(op, &known)? {
             let Some(d) = self.slot(recipe.d) else {
                 continue;
             };
@@ -294,7 +296,7 @@ fn suspects(
             break;
         }
         for (at, Instruction { op, .. }) in code.iter_mut().enumerate() {
-            let making = making(op, constants);
+            let making = making(op, &|r| constants[r.0 as usize]);
             if making == Making::Uses {
                 continue;
             }

@@ -6,7 +6,7 @@ use super::arithmetic::Type;
 use super::operands::R;
 
 /// State space of a memory access. `Global` holds `.const` too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum MemorySpace {
     Generic,
     Global,

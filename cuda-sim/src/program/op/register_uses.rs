@@ -2,9 +2,9 @@
 //! out would keep its old number when registers are allocated, and hold the value of another.
 
 use super::matrix::{MatrixProduct, MatrixProduct64, Sums};
-use super::mbarrier::Mbarrier;
-use super::operands::R;
-use super::operation::Op;
+use super::mbarrier::{Mbarrier, MbarrierOp};
+use super::operands::{P, R};
+use super::operation::{Op, matrix_operations};
 use super::tracking::{Tracking, UsingLanes};
 use super::warp::BarrierKind;
 
@@ -182,6 +182,103 @@ impl Op {
             | Op::Yield
             | Op::Trap
             | Op::Unknown { .. } => {}
+        }
+    }
+
+    /// Calls `f` for each predicate but that of its guard, reads before writes.
+    pub(crate) fn for_each_predicate(&self, f: &mut dyn FnMut(Use, P)) {
+        match *self {
+            Op::FloatTest { d, .. } | Op::IsSpace { d, .. } => f(Use::Write, d),
+            Op::Select { p, .. } | Op::Ballot { p, .. } => f(Use::Read, p.p),
+            Op::Compare { d, q, with, .. } => {
+                with.into_iter().for_each(|(_, c)| f(Use::Read, c.p));
+                [Some(d), q]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|p| f(Use::Write, p));
+            }
+            Op::ComparePair { d, q, with, .. } => {
+                with.into_iter().for_each(|(_, c)| f(Use::Read, c.p));
+                [d, q].into_iter().for_each(|p| f(Use::Write, p));
+            }
+            Op::CompareValue { with, .. } | Op::ComparePairValue { with, .. } => {
+                with.into_iter().for_each(|(_, c)| f(Use::Read, c.p));
+            }
+            Op::PredicateLogic { d, a, b, .. } => {
+                [a, b].into_iter().for_each(|c| f(Use::Read, c.p));
+                f(Use::Write, d);
+            }
+            Op::PredicateMove { d, a } => {
+                f(Use::Read, a.p);
+                f(Use::Write, d);
+            }
+            Op::Shuffle { p, .. } | Op::MatchAll { p, .. } => {
+                p.into_iter().for_each(|p| f(Use::Write, p));
+            }
+            Op::Vote { d, p, .. } => {
+                f(Use::Read, p.p);
+                f(Use::Write, d);
+            }
+            Op::Elect { p, .. } => f(Use::Write, p),
+            Op::Mbarrier(Mbarrier { op, .. }) => {
+                if let MbarrierOp::Wait { p, .. } = op {
+                    f(Use::Write, p);
+                }
+            }
+            Op::CopyAsync(copy) => f(Use::Read, copy.ignore.p),
+            Op::Barrier { kind, .. } => match kind {
+                BarrierKind::CountTrue { p, .. } => f(Use::Read, p.p),
+                BarrierKind::AllTrue { d, p } | BarrierKind::AnyTrue { d, p } => {
+                    f(Use::Read, p.p);
+                    f(Use::Write, d);
+                }
+                BarrierKind::Threads | BarrierKind::Sync | BarrierKind::Arrive => {}
+            },
+            Op::IntUnary { .. }
+            | Op::IntBinary { .. }
+            | Op::IntTernary { .. }
+            | Op::MadWide { .. }
+            | Op::Count { .. }
+            | Op::Carry { .. }
+            | Op::Bits { .. }
+            | Op::BitExtract { .. }
+            | Op::BitInsert { .. }
+            | Op::SignExtend { .. }
+            | Op::FloatUnary { .. }
+            | Op::FloatBinary { .. }
+            | Op::Fma { .. }
+            | Op::Move { .. }
+            | Op::Pack { .. }
+            | Op::Unpack { .. }
+            | Op::Convert { .. }
+            | Op::Half { .. }
+            | Op::Narrow { .. }
+            | Op::ConvertPair { .. }
+            | Op::ConvertBytes { .. }
+            | Op::SelectSign { .. }
+            | Op::Cvta { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::MatchAny { .. }
+            | Op::Reduce { .. }
+            | Op::WarpBarrier { .. }
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
+            | Op::ActiveMask { .. }
+            | Op::Branch { .. }
+            | Op::BranchTable { .. }
+            | Op::Exit
+            | Op::Fence { .. }
+            | Op::Nothing
+            | Op::Yield
+            | Op::Clock { .. }
+            | Op::Trap
+            | Op::Print { .. }
+            | Op::AssertFail { .. }
+            | Op::Track(_)
+            | Op::Unknown { .. }
+            | matrix_operations!() => {}
         }
     }
 

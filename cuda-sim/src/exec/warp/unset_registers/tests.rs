@@ -88,7 +88,7 @@ fn hold(op: Op, numbers: [u64; 2], exact: bool) {
     let mut constants = vec![None; 14];
     constants[K.0 as usize] = Some(numbers[0]);
     constants[L.0 as usize] = Some(numbers[1]);
-    let recipes = recipes(&op, &constants).expect("it moves or computes");
+    let recipes = recipes(&op, &|r| constants[r.0 as usize]).expect("it moves or computes");
     let recipe = recipes.iter().find(|r| r.d == D).expect("a result");
     for operand in [A, B, C, E] {
         let mut said = [0u8; 8];
