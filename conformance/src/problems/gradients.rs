@@ -112,22 +112,3 @@ fn share(forward: &attention::Problem) -> f64 {
         _ => 2e-5,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    #[test]
-    fn temporary_shares() {
-        for problem in problems() {
-            let name = super::super::Problem::name(&problem);
-            let old = match name {
-                name if name.contains("1e4") => 2e-3,
-                name if name.contains("one_hot") => 2e-4,
-                _ => 2e-5,
-            };
-            if old != problem.share {
-                println!("DIFFERENT {name} {old} {}", problem.share);
-            }
-        }
-    }
-}
