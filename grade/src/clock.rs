@@ -53,34 +53,57 @@ pub enum TooLong {
     Clock(Duration),
 }
 
+/// A time of the clock that runs out.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    begun: Instant,
+    limit: Duration,
+}
+
+impl Deadline {
+    /// Starts now.
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            begun: Instant::now(),
+            limit,
+        }
+    }
+
+    fn over(&self) -> Option<TooLong> {
+        (self.begun.elapsed() >= self.limit).then_some(TooLong::Clock(self.limit))
+    }
+}
+
 /// The time that an answer of another process may take.
 #[derive(Debug)]
 pub struct Patience {
     stopwatch: Stopwatch,
     call: Call,
+    deadline: Deadline,
 }
 
 impl Patience {
-    /// Starts now. `limit` is of processor time, and of the clock without work; `clock` is of the clock.
-    pub fn with_process(process: u32, limit: Duration, clock: Duration) -> Self {
+    /// Starts now. `limit` is of processor time, and of the clock without work.
+    pub fn with_process(process: u32, limit: Duration, deadline: Deadline) -> Self {
         Self {
             stopwatch: Stopwatch::process(process),
-            call: Call::new(limit, clock),
+            call: Call::new(limit),
+            deadline,
         }
     }
 
     /// Why it is over, if it is.
     pub fn over(&mut self) -> Option<TooLong> {
         let work = self.stopwatch.time();
-        self.call.over(self.stopwatch.wall.elapsed(), work)
+        let of_call = self.call.over(self.stopwatch.wall.elapsed(), work);
+        of_call.or_else(|| self.deadline.over())
     }
 }
 
-/// A call that goes on, and its limits of processor time and of the clock.
+/// A call that goes on, and its limit of processor time. Other programs that keep the machine busy do not shorten it.
 #[derive(Debug)]
 struct Call {
     limit: Duration,
-    clock: Duration,
     /// When it was last seen that the process had worked, and its work until then.
     worked: (Duration, Duration),
 }
@@ -89,10 +112,9 @@ impl Call {
     /// Work in which a process shows that it does not merely wait.
     const WORK: Duration = Duration::from_millis(1);
 
-    fn new(limit: Duration, clock: Duration) -> Self {
+    fn new(limit: Duration) -> Self {
         Self {
             limit,
-            clock,
             worked: (Duration::ZERO, Duration::ZERO),
         }
     }
@@ -106,8 +128,6 @@ impl Call {
             Some(TooLong::Worked(self.limit))
         } else if clock.saturating_sub(self.worked.0) >= self.limit {
             Some(TooLong::Waited(self.limit))
-        } else if clock >= self.clock {
-            Some(TooLong::Clock(self.clock))
         } else {
             None
         }
@@ -118,9 +138,8 @@ impl Call {
 #[derive(Debug)]
 pub struct Budget {
     limit: Duration,
-    clock: Duration,
     worked: Duration,
-    begun: Instant,
+    deadline: Deadline,
 }
 
 impl Budget {
@@ -128,9 +147,8 @@ impl Budget {
     pub fn new(limit: Duration, clock: Duration) -> Self {
         Self {
             limit,
-            clock,
             worked: Duration::ZERO,
-            begun: Instant::now(),
+            deadline: Deadline::new(clock),
         }
     }
 
@@ -139,19 +157,17 @@ impl Budget {
         self.worked += work;
     }
 
-    /// The time of the clock that is left.
-    pub fn clock_left(&self) -> Duration {
-        self.clock.saturating_sub(self.begun.elapsed())
+    /// The end by the clock.
+    pub fn deadline(&self) -> Deadline {
+        self.deadline
     }
 
     /// Why no further call may be made, if so.
     pub fn over(&self) -> Option<TooLong> {
         if self.worked >= self.limit {
             Some(TooLong::Worked(self.limit))
-        } else if self.clock_left().is_zero() {
-            Some(TooLong::Clock(self.clock))
         } else {
-            None
+            self.deadline.over()
         }
     }
 }
@@ -185,12 +201,11 @@ mod tests {
     use std::thread::sleep;
 
     const LIMIT: Duration = Duration::from_millis(200);
-    const CLOCK: Duration = Duration::from_millis(2000);
 
     /// Why a call ends that works for `work` and waits for `wait` in turn, both in milliseconds, and after how many milliseconds
     /// of the clock.
     fn end(work: u64, wait: u64) -> (TooLong, u128) {
-        let mut call = Call::new(LIMIT, CLOCK);
+        let mut call = Call::new(LIMIT);
         let (mut clock, mut worked) = (Duration::ZERO, Duration::ZERO);
         loop {
             for (time, works) in [(work, true), (wait, false)] {
@@ -206,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_ends_by_its_work_by_waiting_and_by_the_clock() {
+    fn a_call_ends_by_its_work_and_by_waiting() {
         assert_eq!(end(1, 0), (TooLong::Worked(LIMIT), 200));
         assert_eq!(end(0, 1), (TooLong::Waited(LIMIT), 200));
         // On a busy machine it has a fifth of a processor, or works between long pauses.
         assert_eq!(end(1, 4), (TooLong::Worked(LIMIT), 996));
-        assert_eq!(end(5, 150), (TooLong::Clock(CLOCK), 2000));
+        assert_eq!(end(5, 150), (TooLong::Worked(LIMIT), 6050));
         // A pause as long as the limit is waiting, whatever was before it. Work is seen every 2 ms.
         assert_eq!(end(4, 250), (TooLong::Waited(LIMIT), 204));
     }
@@ -233,12 +248,13 @@ mod tests {
     }
 
     /// Why patience with a process ends; `None` if the process does.
-    fn patience(command: &[&str], limit: Duration) -> Option<TooLong> {
+    fn patience(command: &[&str], limit: Duration, deadline: Duration) -> Option<TooLong> {
+        let deadline = Deadline::new(deadline);
         let mut process = Command::new(command[0])
             .args(&command[1..])
             .spawn()
             .unwrap();
-        let mut patience = Patience::with_process(process.id(), limit, Duration::from_secs(3600));
+        let mut patience = Patience::with_process(process.id(), limit, deadline);
         let why = loop {
             let why = patience.over();
             if why.is_some() || process.try_wait().unwrap().is_some() {
@@ -254,12 +270,16 @@ mod tests {
     #[test]
     fn patience_knows_the_work_of_a_process() {
         let limit = Duration::from_secs(1); // a busy machine gives a process some of it
-        let works = patience(&["sh", "-c", "while :; do :; done"], limit);
+        let hour = Duration::from_secs(3600);
+        let works = patience(&["sh", "-c", "while :; do :; done"], limit, hour);
         assert_eq!(works, Some(TooLong::Worked(limit)));
-        let waits = patience(&["sleep", "3600"], limit);
+        let waits = patience(&["sleep", "3600"], limit, hour);
         assert_eq!(waits, Some(TooLong::Waited(limit)));
+        let clock = Duration::from_millis(50);
+        let late = patience(&["sleep", "3600"], hour, clock);
+        assert_eq!(late, Some(TooLong::Clock(clock)));
         let command = "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done";
-        let ends = patience(&["sh", "-c", command], Duration::from_secs(3600));
+        let ends = patience(&["sh", "-c", command], hour, hour);
         assert_eq!(ends, None);
     }
 

@@ -221,6 +221,20 @@ fn task_grade(
         .iter()
         .map(|criterion| criterion.weight * criterion.share)
         .sum();
+    if settings.seed_is_secret {
+        let random = exam(task).map_or(0, |exam| exam.random());
+        for Finding {
+            case,
+            sentence,
+            detail,
+            ..
+        } in &mut findings
+        {
+            for text in [case, sentence, detail] {
+                *text = without_seeds(text, settings.seed, random);
+            }
+        }
+    }
     let begun = criteria.iter().any(|criterion| criterion.passed > 0);
     let headline = headline(task, share, begun, &findings);
     TaskGrade {
@@ -238,6 +252,14 @@ fn task_grade(
         output: note + &output,
         not_graded,
     }
+}
+
+/// The text with numbers from 0 on in place of the seeds of random problems, of which there are `count` from `first` on.
+fn without_seeds(text: &str, first: u64, count: u64) -> String {
+    // The largest first: one number may begin with another.
+    (0..count).rev().fold(text.to_owned(), |text, i| {
+        text.replace(&format!("seed {}", first + i), &format!("random {i}"))
+    })
 }
 
 /// All criteria without a point, for this reason.
@@ -508,6 +530,13 @@ mod tests {
         for error in [refused, compiler::Error::Stopped(text())] {
             assert_eq!(unbuilt(&BuildError::Compiler(error)).not_graded, None);
         }
+    }
+
+    #[test]
+    fn a_secret_seed_is_in_no_text() {
+        let text = "seed 1: b2_r3 and seed 12: b3";
+        let hidden = "random 0: b2_r3 and random 11: b3";
+        assert_eq!(without_seeds(text, 1, 12), hidden);
     }
 
     #[test]

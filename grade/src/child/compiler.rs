@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::limits::{CLOCK, kill_group};
 use super::process::ended;
 use super::sandbox::{Allowed, Sandbox};
-use crate::clock::Patience;
+use crate::clock::{Deadline, Patience};
 use crate::cut::cut;
 
 /// Address space of a process, in bytes. Those of the solutions need less than 1 GiB.
@@ -96,7 +96,7 @@ impl Compiler<'_> {
                 readable,
                 writable: vec![self.output.to_owned()],
                 memory: MEMORY,
-                cpu_seconds: self.work.as_secs() + 1, // `watched` gives a reason before
+                cpu_seconds: self.work.as_secs() + 5, // `watched` gives a reason before
                 file: FILE,
                 processes: true,
             })?;
@@ -111,8 +111,7 @@ impl Compiler<'_> {
         let (status, messages) = done?;
         match status.success() {
             true => Ok(()),
-            false => Err(refused(&messages)
-                .unwrap_or_else(|| Error::Stopped(format!("ended: {}", ended(status))))),
+            false => Err(refused(&messages).unwrap_or_else(|| crashed(status, &messages))),
         }
     }
 }
@@ -127,7 +126,7 @@ fn watched(process: &mut process::Child, work: Duration) -> Result<(ExitStatus, 
         let _ = pipe.by_ref().take(MESSAGES).read_to_end(&mut messages); // up to an error, there are some
         let _ = sender.send(messages); // nobody listens after a limit
     });
-    let mut patience = Patience::with_process(process.id(), work, CLOCK);
+    let mut patience = Patience::with_process(process.id(), work, Deadline::new(CLOCK));
     let mut messages = None;
     loop {
         if let Ok(all) = received.recv_timeout(INTERVAL) {
@@ -191,6 +190,20 @@ fn refused(messages: &[u8]) -> Option<Error> {
         headline,
         messages: rendered,
     })
+}
+
+/// The end of a compiler without an error in the learner's files, with its first words.
+fn crashed(status: ExitStatus, messages: &[u8]) -> Error {
+    let text = String::from_utf8_lossy(messages);
+    let words = text
+        .lines()
+        .find(|line| !line.is_empty() && !line.starts_with('{'));
+    let words = words.map(|words| format!(": {}", cut(words, HEADLINE)));
+    Error::Stopped(format!(
+        "ended: {}{}",
+        ended(status),
+        words.unwrap_or_default()
+    ))
 }
 
 /// Messages name files of the copy from its root; the learner's are in `exercises/`.

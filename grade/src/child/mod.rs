@@ -14,4 +14,4 @@ pub use limits::Limits;
 pub use process::{Child, Lost};
 pub use sandbox::note;
 
-pub use crate::clock::TooLong;
+pub use crate::clock::{Deadline, TooLong};

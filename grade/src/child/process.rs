@@ -19,7 +19,7 @@ use super::build::Program;
 use super::limits::{Limits, kill_group};
 use super::output::{Captured, MOST};
 use super::sandbox::{Allowed, Sandbox};
-use crate::clock::{Patience, Stopwatch, TooLong};
+use crate::clock::{Deadline, Patience, Stopwatch, TooLong};
 
 /// Instructions that one warp may run, and all warps of a launch. A kernel of the exercises needs a hundredth.
 const BUDGETS: [(&str, &str); 2] = [
@@ -134,7 +134,7 @@ impl Child {
         })
     }
 
-    /// Makes a call, with limits of processor time and of the clock. After an error the program is gone.
+    /// Makes a call, with a limit of processor time and one of the clock. After an error the program is gone.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Child {
         &mut self,
         request: &Request<C>,
         limit: Duration,
-        clock: Duration,
+        deadline: Deadline,
     ) -> Result<Reply, Lost> {
         self.calls += 1;
         let ticket: Ticket = self.tickets.hash_one(self.calls);
@@ -155,7 +155,7 @@ impl Child {
         if let Some(requests) = &self.requests {
             let _ = requests.send(bytes); // if the writer is gone, so is the program
         }
-        let mut patience = Patience::with_process(self.process.id(), limit, clock);
+        let mut patience = Patience::with_process(self.process.id(), limit, deadline);
         let reply = loop {
             match self.replies.recv_timeout(INTERVAL) {
                 Err(RecvTimeoutError::Timeout) => {

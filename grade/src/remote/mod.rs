@@ -173,8 +173,8 @@ impl Remote {
         let run = self.run.get();
         let stopwatch = self.child.borrow().stopwatch();
         let request = Request { call, run };
-        let clock = self.budget.borrow().clock_left();
-        let reply = self.child.borrow_mut().call(&request, self.limit, clock);
+        let deadline = self.budget.borrow().deadline();
+        let reply = self.child.borrow_mut().call(&request, self.limit, deadline);
         let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;

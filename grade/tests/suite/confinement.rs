@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use exercise_kit::message::{Request, Run};
 use grade::child::compiler::{Compiler, Error};
-use grade::child::{Child, Limits, Program, note};
+use grade::child::{Child, Deadline, Limits, Program, note};
 
 /// What no submission may read. It is Rust, so that `include!` takes it.
 const SECRET: &str = "pub const NUMBER: u32 = 4711;\n";
@@ -212,7 +212,9 @@ fn a_program_opens_no_file_of_others() {
             run: Run::default(),
         };
         let minute = Duration::from_secs(60);
-        child.call(&request, minute, minute).unwrap_err();
+        child
+            .call(&request, minute, Deadline::new(minute))
+            .unwrap_err();
         assert_eq!(child.finish(), report(false));
     }
     empty();
@@ -246,10 +248,7 @@ fn a_build_without_end_is_stopped() {
         macro_rules! grow { ($($x:tt)*) => { grow!($($x)* $($x)*); } }
         grow!(a b c d);"#;
     let why = reason(growing);
-    assert!(
-        why.starts_with("the compiler ended: it aborted: out of memory"),
-        "{why}"
-    );
+    assert!(why.contains("memory allocation of"), "{why}");
     let errors = r#"macro_rules! ten { ($m:ident $($x:tt)*) => {
             $m!($($x)*); $m!($($x)*); $m!($($x)*); $m!($($x)*); $m!($($x)*);
             $m!($($x)*); $m!($($x)*); $m!($($x)*); $m!($($x)*); $m!($($x)*);
