@@ -75,6 +75,6 @@ pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Phase, Sectors, Wavefronts};
-pub use program::{op::Class, ptxas_report::Resources};
+pub use program::{Remark, op::Class, ptxas_report::Resources, remarks};
 pub use recorder::{MemoryOperations, Recording, Total, profile, record};
 pub use settings::product_memory;

@@ -106,6 +106,13 @@ impl LaunchAttempt {
         self.marks.first + self.launch.number(block.index) as u32 % self.marks.blocks
     }
 
+    /// Tells a host thread which block it runs from here on.
+    pub(crate) fn enter(&self, worker: &mut HostThread<'_>, block: &Block) {
+        worker.checks.device.records.serial = self.serial(block);
+        let number = self.launch.number(block.index);
+        worker.counters.loaded.enter(number, self.launch.blocks());
+    }
+
     /// The record of the launch, once all its blocks have ended.
     pub(crate) fn record(&self, tallies: Tallies) -> Record {
         Record {

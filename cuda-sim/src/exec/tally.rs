@@ -25,7 +25,9 @@ pub(crate) struct Traffic {
     pub global: Transfers,
     pub shared: Transfers,
     pub local: Transfers,
-    /// Sectors of global memory that a block had not loaded before.
+    /// Sectors that blocks that are looked at loaded, each once per request, and those that a block
+    /// had not loaded before.
+    pub looked_at: u64,
     pub first: u64,
     /// Wavefronts of the unit that is both shared memory and L1 cache, with neighbouring loads of
     /// shared memory joined.
@@ -79,7 +81,7 @@ impl AddAssign<&Tallies> for Tallies {
             sum.global += &more.global;
             sum.shared += &more.shared;
             sum.local += &more.local;
-            add_fields!(sum += more: first, wavefronts);
+            add_fields!(sum += more: looked_at, first, wavefronts);
         }
         for (address, lanes) in &other.atomics {
             *self.atomics.entry(*address).or_default() += lanes;

@@ -143,7 +143,7 @@ impl Record {
                 phase.wavefronts += traffic.wavefronts;
             }
             phase.sectors += match load && access.order == Order::Weak && !past_l1 {
-                true => traffic.first,
+                true => from_l2(traffic),
                 false => traffic.global.units,
             };
             if self.kernel.joins[access.site as usize] == Join::Gone {
@@ -234,6 +234,18 @@ impl Record {
             counters.cache_lines = 0;
         }
         Some(counters)
+    }
+}
+
+/// Sectors that all blocks load from the second-level cache: the share that those that were looked at
+/// had not loaded before.
+fn from_l2(traffic: &Traffic) -> u64 {
+    match traffic.looked_at {
+        0 => traffic.global.units,
+        looked_at => {
+            let share = u128::from(traffic.global.units) * u128::from(traffic.first);
+            (share / u128::from(looked_at)) as u64
+        }
     }
 }
 

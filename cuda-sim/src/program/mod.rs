@@ -9,6 +9,7 @@
 //!   `needed_target`: whether its `.target` has its instructions
 //! - `kernel`, `instruction`, `op`: a kernel, its instructions, the instruction set
 //! - `lower`: a kernel's statements to operations; `decode`: one PTX instruction to one operation
+//! - `remarks`: what is likely a mistake in the code
 //! - `analysis`: what is known of the operations; `register_allocation`: virtual registers to
 //!   planes
 
@@ -23,9 +24,11 @@ mod lower;
 mod module;
 mod needed_target;
 mod register_allocation;
+mod remarks;
 mod variables;
 
 pub(crate) use instruction::{Constant, Instruction};
 pub use kernel::Kernel;
 pub(crate) use kernel::Source;
 pub use module::Module;
+pub use remarks::{Remark, remarks};

@@ -1,8 +1,10 @@
 //! Sectors of device memory that the running block has loaded: those that its multiprocessor's L1
-//! cache has, if it is large enough.
+//! cache has, if it is large enough. Some blocks of a large grid stand for all.
 
 /// Bytes of a sector; a line has four.
 const SECTOR: u64 = 32;
+/// Blocks of a grid that are looked at, at least; they have equal distances.
+const LOOKED_AT: u64 = 16;
 /// Slots of a new table.
 const SLOTS: usize = 1 << 8;
 
@@ -11,8 +13,10 @@ const SLOTS: usize = 1 << 8;
 #[derive(Default)]
 pub(crate) struct LoadedLines {
     slots: Vec<Slot>,
-    /// Serial number of the running block, from 1.
-    block: u32,
+    /// The running block is one of those that are looked at.
+    pub looks: bool,
+    /// Number of the running block, from 1.
+    pub block: u32,
     /// Slots that are its own.
     used: usize,
 }
@@ -26,10 +30,12 @@ struct Slot {
 }
 
 impl LoadedLines {
-    /// A block with this serial number runs from here on.
-    pub(crate) fn enter(&mut self, serial: u32) {
-        if self.block != serial + 1 {
-            self.block = serial + 1;
+    /// The block with this number, of so many, runs from here on.
+    pub(crate) fn enter(&mut self, number: u64, blocks: u64) {
+        self.looks = number.is_multiple_of((blocks / LOOKED_AT).max(1));
+        let block = (number as u32).wrapping_add(1);
+        if self.block != block {
+            self.block = block;
             self.used = 0;
         }
     }
@@ -107,21 +113,35 @@ mod tests {
     #[test]
     fn a_sector_counts_once_for_each_block() {
         let mut loaded = LoadedLines::default();
-        loaded.enter(0);
+        loaded.enter(0, 9);
         assert_eq!(loaded.touch(LINE + 4, 4), 1);
         assert_eq!(loaded.touch(LINE, LINE), 3);
         // The last byte lies in the next line.
         assert_eq!(loaded.touch(LINE + 1, LINE), 1);
-        loaded.enter(0);
+        loaded.enter(0, 9);
         assert_eq!(loaded.touch(LINE, LINE), 0);
-        loaded.enter(1);
+        loaded.enter(1, 9);
         assert_eq!(loaded.touch(LINE, LINE), 4);
+    }
+
+    #[test]
+    fn blocks_of_a_large_grid_are_looked_at_in_equal_distances() {
+        let mut loaded = LoadedLines::default();
+        let looks = |loaded: &mut LoadedLines, blocks: u64| {
+            let looks = |&number: &u64| {
+                loaded.enter(number, blocks);
+                loaded.looks
+            };
+            (0..blocks).filter(looks).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(&mut loaded, 31).len(), 31);
+        assert_eq!(looks(&mut loaded, 1000)[..3], [0, 62, 124]);
     }
 
     #[test]
     fn the_table_grows_and_forgets_nothing() {
         let mut loaded = LoadedLines::default();
-        loaded.enter(7);
+        loaded.enter(7, 9);
         let all = |loaded: &mut LoadedLines| -> u64 {
             (0..5000).map(|i| loaded.touch(i << 12, 64)).sum()
         };

@@ -48,15 +48,19 @@ impl Counters<'_> {
                 traffic.global.ideal += pattern.lines;
                 traffic.wavefronts += pattern.l1_wavefronts;
                 let mut fresh = [0, 0];
-                if let Some(sectors) = self.sectors {
+                let looks = kind == AccessKind::Load && self.loaded.looks;
+                let again = looks && pattern.loads_again(self.loaded.block, part.first);
+                if looks {
+                    traffic.looked_at += pattern.sectors(part.first);
+                }
+                if let Some(sectors) = self.sectors.filter(|_| !again) {
                     let bytes = u64::from(access.bytes());
                     pattern.for_each_span(part.first, bytes, |start, bytes| {
-                        if kind == AccessKind::Load {
-                            let first = self.loaded.touch(start, bytes);
-                            traffic.first += first;
-                            if first > 0 {
-                                fresh[0] += sectors.touch(start, bytes, false);
-                            }
+                        let first = looks.then(|| self.loaded.touch(start, bytes));
+                        traffic.first += first.unwrap_or(0);
+                        // What this block has loaded, the launch has touched.
+                        if kind == AccessKind::Load && first != Some(0) {
+                            fresh[0] += sectors.touch(start, bytes, false);
                         }
                         if kind == AccessKind::Atomic {
                             fresh[0] += sectors.touch(start, bytes, false);
@@ -99,9 +103,14 @@ impl Counters<'_> {
         first: u64,
     ) {
         let traffic = &mut self.tallies.traffic[access.site as usize];
-        pattern.for_each_span(first, u64::from(access.bytes()), |start, bytes| {
-            traffic.first += self.loaded.touch(start, bytes);
-        });
+        if self.loaded.looks {
+            traffic.looked_at += pattern.sectors(first);
+            if !pattern.loads_again(self.loaded.block, first) {
+                pattern.for_each_span(first, u64::from(access.bytes()), |start, bytes| {
+                    traffic.first += self.loaded.touch(start, bytes);
+                });
+            }
+        }
         traffic.wavefronts += pattern.l1_wavefronts;
         let traffic = &mut traffic.global;
         traffic.requests += 1;

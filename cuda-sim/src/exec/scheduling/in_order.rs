@@ -52,11 +52,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         let before = block.executed();
         block.swap_memory(&mut worker);
         worker.checks.shared.clocks.resume(now);
-        worker.checks.device.records.serial = attempt.serial(&block);
-        worker
-            .counters
-            .loaded
-            .enter(worker.checks.device.records.serial);
+        attempt.enter(&mut worker, &block);
         worker.changed = false;
         let progress = block.run(&launch.kernel, &mut worker, handlers, launch.budget);
         // Noted reads rely on what the patterns know, which the next block may change.

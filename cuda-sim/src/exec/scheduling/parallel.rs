@@ -178,11 +178,7 @@ impl ParallelLaunch {
         }
         jitter::pause();
         self.attempt.start(block, number, 0);
-        worker.checks.device.records.serial = self.attempt.serial(block);
-        worker
-            .counters
-            .loaded
-            .enter(worker.checks.device.records.serial);
+        self.attempt.enter(worker, block);
         if let DeviceDetector::Independence(proof) = &mut worker.checks.device.detector {
             proof.start_block(number);
         }

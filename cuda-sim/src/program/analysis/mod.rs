@@ -11,6 +11,7 @@
 //! - `straight_line`: operations that the same threads run one after the other
 //! - `barrier_paths`: the barrier that explains a fault, because not all threads come to it
 //! - `update`: accesses that load, change and store one place
+//! - `volatile_exchange`: lanes that pass values on with no barrier between
 //! - `phases`: code between barriers; `latency`: time that it takes a warp alone
 //! - `joined_loads`: loads of shared memory that the assembler joins
 
@@ -27,3 +28,4 @@ pub(crate) mod shared_arrays;
 pub(crate) mod straight_line;
 pub(crate) mod unset_registers;
 pub(crate) mod update;
+pub(crate) mod volatile_exchange;

@@ -4,6 +4,7 @@ use std::env;
 use std::process::ExitCode;
 
 use clap::Args;
+use cuda_sim::{Fault, FaultKind};
 use gpu_tool::invocation::{InvocationError, Mismatch, Position, Values, readable};
 
 use super::kernel::{Job, LaunchArguments};
@@ -17,13 +18,17 @@ const BUDGETS: [(&str, &str); 2] = [
     ("CUDA_SIM_LAUNCH_BUDGET", "268435456"),
 ];
 
+/// Exit status if the kernel uses what is not simulated: it may be right.
+const NOT_SIMULATED: u8 = 3;
+
 /// The flags of `check`.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
   cargo gpu check gpu/kernels/vector_add.cu
 
-Exit status: 0 if no mistake was found, even if results differ between schedules; 124 at a limit of time or memory; otherwise 1.
+Exit status: 0 if no mistake was found, even if results differ between schedules; 1 for a fault, a wrong result and any other error; \
+2 for a wrong command line; 3 if the kernel comes to an instruction or a call that is not simulated; 124 at a limit of time or memory.
 Long kernels: CUDA_SIM_BUDGET and CUDA_SIM_LAUNCH_BUDGET raise the limits on instructions, 2^22 for a warp and 2^28 for all.")]
 pub struct Arguments {
     #[command(flatten)]
@@ -67,8 +72,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         title = job.title(&prepared);
         cuda_sim::take_fault();
         if let Err(error) = prepared.launch() {
-            output.print(&report(&job, &title, &schedule, &error, ink))?;
-            return Ok(ExitCode::FAILURE);
+            let fault = cuda_sim::take_fault();
+            let status = match fault.as_ref().map(|fault| &fault.kind) {
+                Some(FaultKind::UnknownInstruction { .. } | FaultKind::UnknownCall { .. }) => {
+                    ExitCode::from(NOT_SIMULATED)
+                }
+                _ => ExitCode::FAILURE,
+            };
+            output.print(&report(&job, &title, &schedule, &error, fault, ink))?;
+            return Ok(status);
         }
         let results = prepared.read_all()?;
         let expectations = job.invocation.expectations.iter();
@@ -120,6 +132,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !expected {
         text += "not checked: results; `// expect N: TYPE VALUES…` in the file states those of buffer N\n";
     }
+    for remark in cuda_sim::remarks(&job.compiled.ptx) {
+        let kernel = readable(&remark.kernel);
+        let place = remark.source.map(|(file, line)| format!(", {file}:{line}"));
+        text += &format!(
+            "remark: {kernel}{}: {}\n",
+            place.unwrap_or_default(),
+            remark.text
+        );
+    }
     output.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -142,9 +163,16 @@ const CAUSES: &str = "it adds floats atomically (sums are rounded in that order)
                       arrival, or has a race that the checks do not find";
 
 /// Text that is printed for a launch that failed.
-fn report(job: &Job, title: &str, schedule: &str, error: &InvocationError, ink: Ink) -> String {
+fn report(
+    job: &Job,
+    title: &str,
+    schedule: &str,
+    error: &InvocationError,
+    fault: Option<Fault>,
+    ink: Ink,
+) -> String {
     let mut text = format!("{title}, {schedule}\n\n");
-    let Some(mut fault) = cuda_sim::take_fault() else {
+    let Some(mut fault) = fault else {
         // The driver refused the launch: too many threads, too much shared memory.
         return text + &format!("{}\n", ink.red(&error.to_string()));
     };

@@ -126,6 +126,44 @@ fn an_endless_loop_is_found_by_its_instructions() {
 }
 
 #[test]
+fn what_is_not_simulated_has_a_status_of_its_own() {
+    let folder = folder("command_check_unknown");
+    let kernel = ENDLESS.replace("bra L;", "vmad.u32.u32.u32 %r1, %r1, %r1, %r1;\nret;");
+    write(&folder, "unknown.ptx", &kernel);
+    let unknown = gpu(&folder, "check unknown.ptx");
+    assert_eq!(unknown.status, Some(3), "{}", unknown.text);
+    unknown.says("the simulator does not know the instruction vmad.u32.u32.u32");
+}
+
+#[test]
+fn a_sum_of_lanes_in_step_is_remarked_on() {
+    let folder = folder("command_check_remark");
+    let step = |offset: u32| {
+        format!(
+            "ld.volatile.shared.u32 %r2, [%r1+{offset}];\nld.volatile.shared.u32 %r3, [%r1];\n\
+             add.u32 %r3, %r3, %r2;\nst.volatile.shared.u32 [%r1], %r3;\n"
+        )
+    };
+    let sum = |between: &str| {
+        format!(
+            "// launch: grid=1 block=32\n.version 8.4\n.target sm_75\n.address_size 64\n.visible .entry sum()\n{{\n\
+             .reg .b32 %r<9>;\n.shared .align 4 .b8 s[256];\nmov.u32 %r0, %tid.x;\nmov.u32 %r1, s;\nshl.b32 %r0, %r0, 2;\n\
+             add.u32 %r1, %r1, %r0;\nst.shared.u32 [%r1], %r0;\nst.shared.u32 [%r1+128], %r0;\nbar.warp.sync -1;\n\
+             {}{between}{}ret;\n}}\n",
+            step(128),
+            step(64)
+        )
+    };
+    write(&folder, "old.ptx", sum(""));
+    let old = gpu(&folder, "check old.ptx");
+    old.says("remark: sum: lanes of a warp pass values on through volatile shared memory");
+    assert_eq!(old.status, Some(0), "{}", old.text);
+    write(&folder, "new.ptx", sum("bar.warp.sync -1;\n"));
+    let new = gpu(&folder, "check new.ptx");
+    assert!(!new.text.contains("remark"), "{}", new.text);
+}
+
+#[test]
 fn time_is_limited() {
     let folder = folder("command_check_timeout");
     write(&folder, "endless.ptx", ENDLESS);
