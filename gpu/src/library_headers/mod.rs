@@ -21,6 +21,10 @@ pub fn text(name: &str) -> Option<String> {
         "cuda.h" | "cudaTypedefs.h" => include_str!("driver.cuh"),
         // They include these, and kernels rely on it.
         _ if is_of(&WITH_HALVES, name) => "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+        _ if is_of(&TORCH, name) => concat!(
+            "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n",
+            include_str!("torch.cuh")
+        ),
         _ if OF_LIBCUXX.contains(&name) => {
             return Some(format!(
                 "#pragma once\n#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\n\
@@ -185,16 +189,16 @@ const HOST_LIBRARIES: [&str; 21] = [
     "Python.h",
 ];
 
-/// Headers of host libraries, and their folders, that include those of 16-bit floats.
-const WITH_HALVES: [&str; 8] = [
-    "ATen/",
-    "c10/",
+/// Folders of PyTorch's headers.
+const TORCH: [&str; 3] = ["ATen/", "c10/", "torch/"];
+
+/// Headers of host libraries that include those of 16-bit floats.
+const WITH_HALVES: [&str; 5] = [
     "cublas.h",
     "cublas_api.h",
     "cublas_v2.h",
     "cublasLt.h",
     "cublasXt.h",
-    "torch/",
 ];
 
 #[cfg(test)]
@@ -237,6 +241,9 @@ mod tests {
     fn headers_of_the_host_are_told_from_those_of_kernels() {
         for name in ["torch/extension.h", "cublas_v2.h", "cublasLt.h"] {
             assert!(text(name).unwrap().contains("cuda_bf16.h"), "{name}");
+        }
+        for name in ["torch/extension.h", "c10/core/ScalarType.h", "ATen/ATen.h"] {
+            assert!(text(name).unwrap().contains("kFloat16"), "{name}");
         }
         for name in ["nccl.h", "cuda_runtime.h", "pybind11/pybind11.h"] {
             assert!(is_of_host(name) && !is_of_device(name), "{name}");

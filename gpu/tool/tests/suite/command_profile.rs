@@ -55,6 +55,13 @@ fn counts_are_those_that_the_kernel_implies() {
         "memory that is not touched has no figure"
     );
 
+    let parts = json["parts"].as_object().unwrap();
+    let bound = number(&parts[json["bound"].as_str().unwrap()]);
+    assert!(
+        bound > 0.0 && parts.values().all(|part| number(part) <= bound),
+        "{parts:?}"
+    );
+
     let lines = json["lines"].as_array().unwrap();
     let sum = |key: &str| lines.iter().map(|line| number(&line[key])).sum::<f64>();
     assert_eq!(

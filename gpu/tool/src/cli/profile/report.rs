@@ -26,6 +26,8 @@ pub struct Report {
     pub bound: Resource,
     /// Work between barriers, from which the time is modelled.
     pub phases: Vec<Phase>,
+    /// Seconds that each resource would take alone.
+    pub parts: Vec<(Resource, f64)>,
     /// The counted lines and the short gaps between them, ordered by file and line.
     pub lines: Vec<Line>,
 }
@@ -93,6 +95,7 @@ impl Report {
             classes: classes(&launch.total),
             bound: launch.time.bound,
             phases: launch.phases.clone(),
+            parts: launch.time.parts.clone(),
             lines: lines(&launch.lines, sources),
         }
     }
@@ -105,7 +108,7 @@ impl Report {
     }
 
     /// The report for programs. Units are in the keys' values: `count`, `bytes`, `seconds`,
-    /// `share`, `quotient`.
+    /// `share`, `quotient`; the parts of the modelled time are in seconds.
     pub fn json(&self) -> Value {
         let figures = self.figures.iter().map(|figure| {
             let value = json!({
@@ -122,9 +125,13 @@ impl Report {
         });
         let total = self.warp_instructions();
         let lines = self.lines.iter().filter_map(|line| line.json(total));
+        let parts = self.parts.iter();
+        let parts = parts.map(|(resource, seconds)| (resource.name().to_owned(), json!(seconds)));
         json!({
             "title": self.title,
             "device": self.device,
+            "bound": self.bound.name(),
+            "parts": serde_json::Map::from_iter(parts),
             "figures": serde_json::Map::from_iter(figures),
             "classes": by_name(&self.classes),
             "lines": lines.collect::<Vec<_>>(),

@@ -275,6 +275,7 @@ mod tests {
             device: "h100".to_owned(),
             bound: Resource::Shared,
             phases: Vec::new(),
+            parts: Vec::new(),
             model: vec!["bound by shared".to_owned()],
             classes: vec![
                 ("integer", 10_000),
