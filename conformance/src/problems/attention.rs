@@ -203,14 +203,13 @@ impl super::Problem for Problem {
         // A sum over D for the score, and one over nk for the output.
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + nk);
         let of_o = match self.dtype {
-            Dtype::F32 => tolerance
-                .floor(rms(&self.v))
-                .and(rounded_scores(lse) * half_range(&self.v)),
+            Dtype::F32 => tolerance.floor(rms(&self.v)),
             dtype => Tolerance {
                 relative: 0.0,
                 absolute: 2.0 * self.naive_error() + dtype.epsilon() * rms(&self.v),
             },
         };
+        let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
         // The rounding of the scores, which are a few units where they are not exact, and of the result itself.
         let log_sum = Tolerance {
             relative: 4.0 * f64::from(f32::EPSILON),

@@ -49,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "gpu-tool",
             "stage1-reference",
             "stage2-naive-cuda",
+            "stage3-flash-cpu",
             "stage4-flash-cuda",
             "stage5-decode",
             "stage6-pipeline",
