@@ -13,13 +13,16 @@ const TABLE: &str = "cuda-sim/MODEL.md";
 pub fn figure(device: &str, name: &str) -> Result<String> {
     let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
     let rows = || text.lines().filter_map(cells);
-    let header = rows()
-        .find(|row| row.contains(&device))
-        .with_context(|| format!("{TABLE} has no device {device}"))?;
+    // Other tables name devices in their header, too.
+    let headers = rows().filter(|row| row.contains(&device));
+    let (header, row) = headers
+        .filter_map(|header| {
+            let mut rows = rows().filter(|row| row.len() == header.len());
+            Some((header, rows.find(|row| row[0] == name)?))
+        })
+        .next()
+        .with_context(|| format!("{TABLE} has no row {name:?} with a device {device}"))?;
     let column = header.iter().position(|&cell| cell == device).unwrap_or(0);
-    let row = rows()
-        .find(|row| row.len() == header.len() && row[0] == name)
-        .with_context(|| format!("{TABLE} has no row {name:?}"))?;
     Ok(row[column].to_owned())
 }
 

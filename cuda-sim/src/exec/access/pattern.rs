@@ -210,7 +210,7 @@ impl AccessPattern {
     #[inline(always)]
     pub(crate) fn loads_again(&mut self, block: u32, first: u64) -> bool {
         // Lanes at whole sectors from each other change sectors together.
-        let place = if self.bits % 32 == 0 {
+        let place = if self.bits.is_multiple_of(32) {
             first / 32
         } else {
             first
