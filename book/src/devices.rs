@@ -17,8 +17,8 @@ pub fn figure(device: &str, name: &str) -> Result<String> {
     let headers = rows().filter(|row| row.contains(&device));
     let (header, row) = headers
         .filter_map(|header| {
-            let mut rows = rows().filter(|row| row.len() == header.len());
-            Some((header, rows.find(|row| row[0] == name)?))
+            let row = rows().find(|row| row.len() == header.len() && row[0] == name)?;
+            Some((header, row))
         })
         .next()
         .with_context(|| format!("{TABLE} has no row {name:?} with a device {device}"))?;
