@@ -66,7 +66,7 @@ const BLOCKS: &[Block] = &[
     ),
     recorded(
         "softmax-warp",
-        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --line 36 --line 46 --line 47 --line 56 --line 59 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
+        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --line 38 --line 48 --line 49 --line 58 --line 61 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
     ),
     recorded(
         "nn-lanes",
