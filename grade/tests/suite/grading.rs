@@ -376,6 +376,7 @@ fn rust_that_does_not_compile_is_named_with_its_line() {
 }
 
 #[test]
+#[ignore = "compiles kernels: needs NVRTC"]
 fn a_file_that_does_not_compile_costs_its_own_task_alone() {
     let text = solution("stage2/src/gemm.rs") + "\nfn broken() -> u32 { \"text\" }\n";
     let places = Places::submission(root(), "broken", tmp("broken"));
