@@ -3,10 +3,12 @@
 //!
 //! Each host thread counts on its own; the sums over threads do not depend on who ran what.
 
-use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use crate::profile::add_fields;
+
+/// Bits of the hash by which addresses of atomic operations are told apart.
+const HASH_BITS: u32 = 16;
 
 /// Number of times that an instruction ran.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,9 +60,14 @@ pub(crate) struct Tallies {
     pub sectors_read: u64,
     /// Sectors of device memory that the launch wrote, each once.
     pub sectors_written: u64,
-    /// Lanes of atomic operations by address of device memory.
-    pub atomics: HashMap<u64, u64>,
+    pub atomics: AtomicCounts,
 }
+
+/// Atomic operations of lanes on device memory, counted by a hash of their address, so that a launch
+/// that adds to every element of a large array needs no more memory than another. Empty if there
+/// were none.
+#[derive(Debug, Default)]
+pub(crate) struct AtomicCounts(Vec<u64>);
 
 impl Tallies {
     pub(crate) fn new(instructions: usize, patterns: usize) -> Tallies {
@@ -68,6 +75,36 @@ impl Tallies {
             instructions: vec![Tally::default(); instructions],
             traffic: vec![Traffic::default(); patterns],
             ..Tallies::default()
+        }
+    }
+}
+
+impl AtomicCounts {
+    /// Counts an operation on this address.
+    pub(crate) fn count(&mut self, address: u64) {
+        if self.0.is_empty() {
+            self.0 = vec![0; 1 << HASH_BITS];
+        }
+        // The golden ratio in 64 bits spreads addresses that are a power of two apart.
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - HASH_BITS);
+        self.0[hash as usize] += 1;
+    }
+
+    /// The most operations that one address got, at most: addresses with the same hash are taken
+    /// for one.
+    pub(crate) fn at_one_address(&self) -> u64 {
+        self.0.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl AddAssign<&AtomicCounts> for AtomicCounts {
+    fn add_assign(&mut self, other: &AtomicCounts) {
+        if self.0.is_empty() {
+            self.0.clone_from(&other.0);
+        } else {
+            for (sum, lanes) in self.0.iter_mut().zip(&other.0) {
+                *sum += lanes;
+            }
         }
     }
 }
@@ -83,9 +120,7 @@ impl AddAssign<&Tallies> for Tallies {
             sum.local += &more.local;
             add_fields!(sum += more: looked_at, first, wavefronts);
         }
-        for (address, lanes) in &other.atomics {
-            *self.atomics.entry(*address).or_default() += lanes;
-        }
+        self.atomics += &other.atomics;
         add_fields!(self += other: sectors_read, sectors_written);
     }
 }
@@ -94,5 +129,28 @@ impl AddAssign<&Transfers> for Transfers {
     #[inline(always)]
     fn add_assign(&mut self, more: &Transfers) {
         add_fields!(self += more: requests, lanes, units, ideal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn atomics_at_one_address_are_told_from_those_all_over_an_array() {
+        let [mut all_over, mut at_one] = [AtomicCounts::default(), AtomicCounts::default()];
+        for i in 0..1 << 18 {
+            all_over.count((1 << 40) + 4 * i);
+            at_one.count(1 << 40);
+        }
+        assert!(
+            all_over.at_one_address() <= 8,
+            "4 if they were spread evenly"
+        );
+        assert_eq!(at_one.at_one_address(), 1 << 18);
+        all_over += &at_one;
+        assert!(all_over.at_one_address() >= 1 << 18);
+        at_one += &AtomicCounts::default();
+        assert_eq!(at_one.at_one_address(), 1 << 18);
     }
 }

@@ -60,7 +60,7 @@ impl Record {
             time: self.time_of(phases.clone()),
             phases,
             local_bytes: self.kernel.local_bytes,
-            atomics_at_one_address: self.atomics_at_one_address(),
+            atomics_at_one_address: self.tallies.atomics.at_one_address(),
         }
     }
 
@@ -84,14 +84,9 @@ impl Record {
             shared_bytes: self.shared_bytes,
             resources: self.kernel.resources,
             local_bytes: self.kernel.local_bytes,
-            atomics_at_one_address: self.atomics_at_one_address(),
+            atomics_at_one_address: self.tallies.atomics.at_one_address(),
         };
         model::time(device(), &work)
-    }
-
-    /// The most atomic operations, of single threads, that one address got.
-    fn atomics_at_one_address(&self) -> u64 {
-        self.tallies.atomics.values().copied().max().unwrap_or(0)
     }
 
     /// The kernel's phases, with the latency of what ran and no work.

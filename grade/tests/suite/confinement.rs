@@ -89,6 +89,8 @@ const OF_A_RUN: [(&str, &str); 13] = [
     ),
 ];
 
+const MINUTE: Duration = Duration::from_secs(60);
+
 /// Files around a submission, and one that stays open for every process that this one starts.
 struct Folder {
     path: PathBuf,
@@ -115,6 +117,17 @@ impl Folder {
 
     /// Compiles this source.
     fn compile(&self, kind: &str, source: &str, confined: bool) -> Result<(), Error> {
+        self.compile_in(MINUTE, kind, source, confined)
+    }
+
+    /// Compiles this source, in at most so much processor time.
+    fn compile_in(
+        &self,
+        work: Duration,
+        kind: &str,
+        source: &str,
+        confined: bool,
+    ) -> Result<(), Error> {
         let folder = self.path.join("submission");
         let source = source
             .replace('@', self.path.to_str().unwrap())
@@ -132,7 +145,7 @@ impl Folder {
             folder: &folder,
             readable: &[&folder],
             output: &output,
-            work: Duration::from_secs(5),
+            work,
             confined,
         };
         let arguments = [
@@ -211,9 +224,8 @@ fn a_program_opens_no_file_of_others() {
             call: (),
             run: Run::default(),
         };
-        let minute = Duration::from_secs(60);
         child
-            .call(&request, minute, Deadline::new(minute))
+            .call(&request, MINUTE, Deadline::new(MINUTE))
             .unwrap_err();
         assert_eq!(child.finish(), report(false));
     }
@@ -236,12 +248,13 @@ fn a_build_knows_nothing_of_the_graders_environment() {
 #[test]
 fn a_build_without_end_is_stopped() {
     let folder = Folder::new("endless");
-    let reason = |source| folder.compile("lib", source, true).unwrap_err().to_string();
     let endless = "#![allow(long_running_const_eval)] pub const _: () = loop {};";
+    let stopped = folder.compile_in(Duration::from_secs(5), "lib", endless, true);
     assert_eq!(
-        reason(endless),
+        stopped.unwrap_err().to_string(),
         "the compiler was stopped: it worked for 5 s"
     );
+    let reason = |source| folder.compile("lib", source, true).unwrap_err().to_string();
     let large = "pub static LARGE: [u8; 10 << 30] = [1; 10 << 30];";
     assert!(reason(large).contains("memory"), "{}", reason(large));
     let growing = r#"#![recursion_limit = "512"]

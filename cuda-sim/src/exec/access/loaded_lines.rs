@@ -3,28 +3,30 @@
 
 /// Bytes of a sector; a line has four.
 const SECTOR: u64 = 32;
-/// Blocks of a grid that are looked at, at least; they have equal distances.
+/// Blocks of a grid that are looked at, if it has as many; it may be up to twice as many, at equal distances.
 const LOOKED_AT: u64 = 16;
 /// Slots of a new table.
 const SLOTS: usize = 1 << 8;
 
-/// Lines that the running block has loaded, in a hash table. What other blocks left there counts as
-/// free.
+/// Lines that the running block has loaded since it came to this host thread, in a hash table. What
+/// was left there before counts as free.
 #[derive(Default)]
 pub(crate) struct LoadedLines {
     slots: Vec<Slot>,
     /// The running block is one of those that are looked at.
     pub looks: bool,
-    /// Number of the running block, from 1.
-    pub block: u32,
-    /// Slots that are its own.
+    /// Number of the running block.
+    block: Option<u64>,
+    /// How often another block came, which tells the stays of blocks apart. 0 is none.
+    pub stay: u64,
+    /// Slots of this stay.
     used: usize,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
     line: u64,
-    block: u32,
+    stay: u64,
     /// A bit for each sector.
     sectors: u32,
 }
@@ -33,9 +35,9 @@ impl LoadedLines {
     /// The block with this number, of so many, runs from here on.
     pub(crate) fn enter(&mut self, number: u64, blocks: u64) {
         self.looks = number.is_multiple_of((blocks / LOOKED_AT).max(1));
-        let block = (number as u32).wrapping_add(1);
-        if self.block != block {
-            self.block = block;
+        if self.block != Some(number) {
+            self.block = Some(number);
+            self.stay += 1;
             self.used = 0;
         }
     }
@@ -64,10 +66,10 @@ impl LoadedLines {
         let mut at = place(line) & mask;
         loop {
             let slot = &mut self.slots[at];
-            if slot.block != self.block {
+            if slot.stay != self.stay {
                 *slot = Slot {
                     line,
-                    block: self.block,
+                    stay: self.stay,
                     sectors,
                 };
                 self.used += 1;
@@ -87,9 +89,9 @@ impl LoadedLines {
     fn grow(&mut self) {
         let slots = (2 * self.slots.len()).max(SLOTS);
         let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
-        for slot in old.into_iter().filter(|slot| slot.block == self.block) {
+        for slot in old.into_iter().filter(|slot| slot.stay == self.stay) {
             let mut at = place(slot.line) & (slots - 1);
-            while self.slots[at].block == self.block {
+            while self.slots[at].stay == self.stay {
                 at = (at + 1) & (slots - 1);
             }
             self.slots[at] = slot;
@@ -122,6 +124,18 @@ mod tests {
         assert_eq!(loaded.touch(LINE, LINE), 0);
         loaded.enter(1, 9);
         assert_eq!(loaded.touch(LINE, LINE), 4);
+    }
+
+    #[test]
+    fn blocks_that_take_turns_fill_no_table() {
+        let mut loaded = LoadedLines::default();
+        for turn in 0..100 {
+            loaded.enter(0, 2);
+            for i in 0..100 {
+                assert_eq!(loaded.touch((100 * turn + i) * LINE, 4), 1);
+            }
+            loaded.enter(1, 2);
+        }
     }
 
     #[test]

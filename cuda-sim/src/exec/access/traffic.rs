@@ -49,7 +49,7 @@ impl Counters<'_> {
                 traffic.wavefronts += pattern.l1_wavefronts;
                 let mut fresh = [0, 0];
                 let looks = kind == AccessKind::Load && self.loaded.looks;
-                let again = looks && pattern.loads_again(self.loaded.block, part.first);
+                let again = looks && pattern.loads_again(self.loaded.stay, part.first);
                 if looks {
                     traffic.looked_at += pattern.sectors(part.first);
                 }
@@ -74,7 +74,7 @@ impl Counters<'_> {
                     for lane in lanes(part.mask) {
                         let delta = i64::from(pattern.deltas.0[lane]);
                         let address = part.first.wrapping_add_signed(delta);
-                        *self.tallies.atomics.entry(address).or_default() += 1;
+                        self.tallies.atomics.count(address);
                     }
                 }
                 self.tallies.sectors_read += fresh[0];
@@ -105,7 +105,7 @@ impl Counters<'_> {
         let traffic = &mut self.tallies.traffic[access.site as usize];
         if self.loaded.looks {
             traffic.looked_at += pattern.sectors(first);
-            if !pattern.loads_again(self.loaded.block, first) {
+            if !pattern.loads_again(self.loaded.stay, first) {
                 pattern.for_each_span(first, u64::from(access.bytes()), |start, bytes| {
                     traffic.first += self.loaded.touch(start, bytes);
                 });

@@ -212,17 +212,9 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
         }
         (true, true) => {
             let x = float_value(from, bits, mode.ftz);
-            // A NaN of f64 keeps its sign and its first digits. Others do if they become f64, but not with
-            // `.ftz`.
-            let x = match (from, to) {
-                _ if !x.is_nan() => x,
-                (Type::F64, Type::F16) if !mode.saturate => {
-                    return bits >> 48 & 0x8000 | 0x7e00 | bits >> 42 & 0x3ff;
-                }
-                (Type::F64, _) => x,
-                (_, Type::F64) if !mode.ftz => x,
-                _ => f64::from(<f32 as Float>::NAN),
-            };
+            if x.is_nan() {
+                return convert_nan(how, bits);
+            }
             let x = if integral {
                 rounded_to_integer(x, mode.rounding)
             } else {
@@ -238,6 +230,32 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
             };
             narrow_float(to, x, mode)
         }
+    }
+}
+
+/// A NaN as another float type. One of f64 keeps its sign and its first digits, except as bf16; others do if they
+/// become f64, but not with `.ftz`. The rest become the NaN of arithmetic.
+///
+/// In integers, because compilers may choose a NaN's digits: LLVM has left out such a choice.
+fn convert_nan(how: Conversion, bits: u64) -> u64 {
+    let Conversion { to, from, mode, .. } = how;
+    if mode.saturate {
+        return 0;
+    }
+    let (sign, digits) = match from {
+        Type::F16 => (bits >> 15, bits << 42),
+        Type::Bf16 => (bits >> 15, bits << 45),
+        Type::F32 => (bits >> 31, bits << 29),
+        _ => (bits >> 63, bits),
+    };
+    let (sign, quiet) = ((sign & 1) << 63, digits & ((1 << 52) - 1) | 0xfff << 51);
+    match to {
+        Type::F64 if from == Type::F64 || !mode.ftz => sign | quiet,
+        Type::F64 => 0x7fff_ffff_e000_0000,
+        Type::F32 if from == Type::F64 => sign >> 32 | 0x7fc0_0000 | quiet >> 29 & 0x007f_ffff,
+        Type::F16 if from == Type::F64 => sign >> 48 | 0x7e00 | quiet >> 42 & 0x03ff,
+        Type::F32 => 0x7fff_ffff,
+        _ => 0x7fff,
     }
 }
 
@@ -312,8 +330,6 @@ fn narrow_float(to: Type, x: f64, mode: FloatMode) -> u64 {
         }
     };
     match to {
-        // A NaN becomes a quiet one.
-        Type::F64 if x.is_nan() && !mode.saturate => x.to_bits() | 1 << 51,
         Type::F64 => finish(mode, x, |_| 0.0).to_bits(),
         Type::F32 => u64::from(
             finish(mode, x as f32, |near| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use grade::verdict::Kind;
 
-use super::file::{Folder, Variant, root};
+use super::file::{Folder, Share, Variant, root};
 use super::run::Verdict;
 
 /// Where it is.
@@ -18,8 +18,8 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
     let mut text = String::from(
         "# Variants and what the grader gives them\n\n\
          Generated: `VARIANTS_WRITE=1 cargo test -p grade -- --ignored variants`. A row is a change of a solution. The \
-         columns in the middle are the shares of the criteria: ● all of it, ○ nothing, · not \
-         compared, because it is measured or depends on the order of threads.\n",
+         columns in the middle are the shares of the criteria: ● all of it, ○ nothing, 0–0.9 between \
+         these, · not compared; the last two because it is measured or depends on the order of threads.\n",
     );
     for folder in Folder::ALL {
         let rows = verdicts
@@ -47,8 +47,10 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
 }
 
 fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
-    if variant.said.shares.share(kind).is_none() {
-        return "·".to_owned();
+    match variant.said.shares.share(kind) {
+        None => return "·".to_owned(),
+        Some(Share::Between([low, high])) => return format!("{low}–{high}"),
+        Some(Share::Exactly(_)) => {}
     }
     match verdict.share(kind) {
         share if share >= 1.0 => "●".to_owned(),
