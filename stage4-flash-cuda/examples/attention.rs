@@ -64,14 +64,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let (q, k, v) = (upload(&q)?, upload(&k)?, upload(&v)?);
     let mut o = stream.alloc_zeros::<f32>(q.len())?;
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: None,

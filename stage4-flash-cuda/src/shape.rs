@@ -189,6 +189,20 @@ pub struct Inputs<'a, T = f32> {
     pub blocks: Option<BlockMask<'a>>,
 }
 
+impl<'a, T> Inputs<'a, T> {
+    /// Queries, keys and values, without the masks that are tensors.
+    pub const fn new(q: CudaView<'a, T>, k: CudaView<'a, T>, v: CudaView<'a, T>) -> Self {
+        Self {
+            q,
+            k,
+            v,
+            mask: None,
+            key_lengths: None,
+            blocks: None,
+        }
+    }
+}
+
 /// The blocks of 64 × 64 scores that are seen: a `[B, H, ceil(nq / 64), words]` tensor in device memory, with a bit for
 /// each block. Bit `c % 32` of word `c / 32` of a row is block `c` of that row, so a row has
 /// `ceil(ceil(nk / 64) / 32)` words; [`gpu::arguments::pack_bits`] makes them. Strides are in words.

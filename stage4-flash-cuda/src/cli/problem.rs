@@ -150,14 +150,7 @@ fn views<'a, T>(
     [q, k, v]: &'a [CudaSlice<T>; 3],
     o: &'a mut CudaSlice<T>,
 ) -> (Inputs<'a, T>, Outputs<'a, T>) {
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let o = o.as_view_mut();
     (inputs, Outputs { o, lse: None })
 }

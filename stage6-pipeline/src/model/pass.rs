@@ -131,14 +131,7 @@ impl Pass<'_> {
         let parts = Parts::of(a, self.n);
         let b = &mut *self.buffers;
         let qkv = b.qkv.first(rows);
-        let inputs = stage4::Inputs {
-            q: qkv.slice(..),
-            k: qkv.slice(parts.k..),
-            v: qkv.slice(parts.v..),
-            mask: None,
-            key_lengths: None,
-            blocks: None,
-        };
+        let inputs = stage4::Inputs::new(qkv.slice(..), qkv.slice(parts.k..), qkv.slice(parts.v..));
         let outputs = stage4::Outputs {
             o: b.attended.first_mut(rows),
             lse: None,
