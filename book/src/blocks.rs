@@ -129,9 +129,9 @@ const BLOCKS: &[Block] = &[
     output(
         "results-lengths",
         "stage4-flash-cuda",
-        "bench --dim 64 --modes tiled,flash,fused --seq 256,1024,4096,16384",
+        "bench --dim 64 --modes tiled,flash,library --seq 256,1024,4096,16384",
     ),
-    output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,fused"),
+    output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,library"),
     output("results-decode", "stage5-decode", "bench --tables assignment"),
     // Debugging.
     output("fault-missing-lanes", "gpu", "check kernel-corpus/kernels/bug_missing_lanes_branches.cu"),

@@ -86,16 +86,12 @@ impl Fused for Stage4 {
     fn has_head_dim(&self, head_dim: usize) -> bool {
         match self.attention.mode() {
             Mode::Rung(_) => Rung::HEAD_DIMS.contains(&head_dim),
-            Mode::Naive | Mode::Tiled | Mode::Fused | Mode::Padded => true,
+            Mode::Naive | Mode::Tiled | Mode::Library | Mode::Padded => true,
         }
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            Error::Attention(error) => Some(error.argument()),
-            _ => None,
-        }
+        error.argument()
     }
 }
 

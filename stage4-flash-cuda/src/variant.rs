@@ -5,7 +5,6 @@ use std::fmt;
 use gpu::arguments::ArgumentError;
 
 use crate::Rung;
-use crate::committed::{LADDER, LADDER_F16};
 use crate::library::{self, Tile, tiles};
 
 /// A fused kernel, compiled for a head dimension with a tile.
@@ -65,7 +64,7 @@ impl Variant {
     /// The kernel's name.
     pub(crate) fn entry(&self) -> &'static str {
         match self.kernel {
-            Kernel::Rung(rung) => rung.kernel(),
+            Kernel::Rung(rung) => rung.name(),
             Kernel::Library => library::KERNEL,
         }
     }
@@ -98,7 +97,7 @@ impl Variant {
     }
 
     /// Checks that the kernel can have this tile, and that a block has room for it on a device that gives it `available` bytes
-    /// of shared memory. A rung has its own tiles and those of [`LADDER`] and [`LADDER_F16`].
+    /// of shared memory. A rung has few tiles: those that are committed.
     ///
     /// # Errors
     ///
@@ -112,8 +111,8 @@ impl Variant {
         };
         let tile = self.tile;
         if let Kernel::Rung(rung) = self.kernel {
-            let ladder = LADDER.contains(self) || LADDER_F16.contains(self);
-            if !ladder && *self != Self::rung(rung, self.head_dim) {
+            let own = rung.tile(self.head_dim);
+            if tile != own && Some(tile) != rung.other_tile(self.head_dim) {
                 let expected = format!("a tile of the ladder for {}", self.file());
                 return Err(error(expected, tile.to_string()));
             }

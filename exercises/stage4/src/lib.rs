@@ -99,10 +99,6 @@ impl Fused for Own {
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            Error::Attention(error) => Some(error.argument()),
-            _ => None,
-        }
+        error.argument()
     }
 }

@@ -235,8 +235,8 @@ mod tests {
         let stream = context.default_stream();
         for (mode, causal) in [
             (Mode::Tiled, false),
-            (Mode::Fused, false),
-            (Mode::Fused, true),
+            (Mode::Library, false),
+            (Mode::Library, true),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {

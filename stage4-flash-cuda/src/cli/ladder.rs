@@ -125,7 +125,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
 fn attention(variant: Variant) -> anyhow::Result<Attention> {
     let mode = match variant.kernel {
         Kernel::Rung(rung) => Mode::Rung(rung),
-        Kernel::Library => Mode::Fused,
+        Kernel::Library => Mode::Library,
     };
     let attention = Attention::new(&gpu::context(0)?)?.with_mode(mode);
     Ok(attention.with_tile(variant.tile))

@@ -20,7 +20,7 @@ fn the_padded_kernel_takes_them() {
         attention: Attention::new(device.stream.context()).unwrap(),
     };
     let who = Implementation {
-        name: "fused",
+        name: "library",
         device: &device.name,
         lacks: &[],
     };
