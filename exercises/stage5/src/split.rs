@@ -13,7 +13,7 @@ use stage5_decode::{Error, Inputs, Outputs, Shape};
 /// `combine`, which merges the parts by their log-sum-exp. Does not wait. All arguments have been checked, and there is at least
 /// one query.
 ///
-/// The number of parts is yours. A device has `stream.context().attribute(…)` SMs; the longest sequence is in
+/// The number of splits is yours. A device has `stream.context().attribute(…)` SMs; the longest sequence is in
 /// `inputs.cache.lengths.host`. Memory for the parts: `stream.alloc_zeros`.
 pub fn launch(
     stream: &Arc<CudaStream>,
@@ -23,6 +23,6 @@ pub fn launch(
     outputs: Outputs<'_>,
     shape: &Shape,
 ) -> Result<(), Error> {
-    // The number of parts; memory for o and lse of each part; two launches.
+    // The number of splits; memory for o and lse of each part; two launches.
     todo!("TODO, task split: the launches")
 }
