@@ -14,7 +14,7 @@ const STEPS: usize = 1 << 16;
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  cargo gpu picture gpu/kernels/bank_conflicts.cu --line 22 > conflicts.svg")]
+  cargo gpu picture gpu/kernels/bank_conflicts.cu --line 32 > conflicts.svg")]
 pub struct Arguments {
     #[command(flatten)]
     launch: RecordedLaunch,
