@@ -5,7 +5,7 @@ macro_rules! causal_walk {
         concat!(
             "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index ",
             $block,
-            " --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0 --arg i32=1 --line 111"
+            " --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0 --arg i32=1 --line 113"
         )
     };
 }
@@ -97,17 +97,17 @@ const BLOCKS: &[Block] = &[
     counters("flash", "profile stage4-flash-cuda/kernels/1_flash.cu"),
     recorded(
         "flash-walk",
-        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index 1 --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 88 --line 118",
+        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index 1 --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 90 --line 120",
     ),
     recorded("causal-0", causal_walk!(0)),
     recorded("causal-1", causal_walk!(1)),
     recorded("causal-2", causal_walk!(2)),
     recorded("causal-3", causal_walk!(3)),
-    recorded("scores-lanes", flash_lanes!(73)),
-    recorded("output-lanes", flash_lanes!(101)),
+    recorded("scores-lanes", flash_lanes!(75)),
+    recorded("output-lanes", flash_lanes!(103)),
     recorded(
         "register-lanes",
-        "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 86 --line 89",
+        "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 89 --line 92",
     ),
     output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
     output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),

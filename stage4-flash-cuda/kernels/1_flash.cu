@@ -8,6 +8,8 @@
 //         l = c l + rowsum(p);  o = c o + p v;  m = m'
 //     o = o / l;  lse = m + log(l)
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warp owns ROWS queries; a lane owns one key of each tile, and every 32nd column of o.
 // Shared: (BLOCK_Q * D + BLOCK_KV * (D | 1) + BLOCK_KV * D + BLOCK_Q * BLOCK_KV) * 4 bytes, static.

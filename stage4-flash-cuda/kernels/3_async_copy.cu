@@ -6,6 +6,8 @@
 //     k arrives;  start the copy of v;       scores                       v travels during the scores,
 //     v arrives;  start the copy of next k;  softmax; o = c o + p v       the next k during softmax and p v
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). TX = 16 neighbouring threads share ROWS queries, which lie TY apart.
 // Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q * (BLOCK_KV | 16)) * 4 bytes, static.

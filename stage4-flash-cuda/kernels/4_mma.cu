@@ -5,6 +5,8 @@
 // f16, and multiplies by v. The lane that holds an element of s is the one from which the next product takes p, so p stays in
 // registers.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
@@ -51,13 +53,6 @@ __device__ unsigned pair(const Half& first) {
 // Two f16 that lie elsewhere.
 __device__ unsigned pair(Half low, Half high) {
     return low | static_cast<unsigned>(high) << 16;
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) mma(
@@ -108,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
                 s = key + e / 2 * 8 + 2 * t + e % 2 < seen ? s * scale : -INFINITY;
                 max = fmaxf(max, s);
             }
-            max = fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            max = row_max(max);
             const float shift = max == -INFINITY ? 0.0f : max;  // exp(-inf - -inf) would be NaN
             const float shrink = __expf(max_reg[r] - shift);    // factor of earlier sums
             max_reg[r] = max;
@@ -142,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
     for (int r = 0; r < 2; r++) {
         const int i = first + row + g + 8 * r;
-        const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < HEAD_DIM / 8; n++) {
             reinterpret_cast<unsigned&>(q_smem[row + g + 8 * r][8 * n + 2 * t]) =

@@ -8,6 +8,8 @@
 //   - o and the sums are scaled only if a row's maximum has grown by more than ROOM: until then p is at most 2^ROOM, which f16
 //     holds with the same relative precision.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
@@ -53,13 +55,6 @@ __device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matri
         cp_async_cg_shared_global_16(shared_address(&at(tile_smem, x / CHUNKS, x % CHUNKS)), source, row < end ? 16 : 0);
     }
     cp_async_commit_group();
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
@@ -135,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
             for (int e = 0; e < BLOCK_KV / 4; e++) {
                 max = fmaxf(max, s_reg[e / 2][2 * r + e % 2]);
             }
-            tile_max_reg[r] = factor * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            tile_max_reg[r] = factor * row_max(max);
             grows |= tile_max_reg[r] > max_reg[r] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
@@ -176,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
     for (int r = 0; r < 2; r++) {
         const int i = first + row + g + 8 * r;
-        const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             at(q_smem, row + g + 8 * r, n).x[t] =

@@ -4,6 +4,8 @@
 // few instructions are spent on addresses, a lane computes its own once. A step of columns flips bits of them, as a swizzled
 // place is c ^ r; a step of rows adds a constant. Only the last tile of k and v asks of each row whether it is there.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warp has 32 queries; lane 4 g + t has rows g, g + 8, g + 16 and g + 24, shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, dynamic.
@@ -60,13 +62,6 @@ __device__ void copy_tile(unsigned target_smem, const Vector* source, int rows) 
     } else {
         copy_vectors(target_smem, source, [](int) { return 16; });
     }
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) reuse(
@@ -154,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
             for (int e = 0; e < BLOCK_KV / 4; e++) {
                 max = fmaxf(max, s_reg[e / 2][w / 2][w % 2 * 2 + e % 2]);
             }
-            tile_max_reg[w] = factor * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            tile_max_reg[w] = factor * row_max(max);
             grows |= tile_max_reg[w] > max_reg[w] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
@@ -199,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
 #pragma unroll
     for (int w = 0; w < 4; w++) {
         const int i = row + g + 8 * w;
-        const float sum = fold_row(sum_reg[w], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[w]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];

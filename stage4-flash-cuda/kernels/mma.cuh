@@ -1,4 +1,5 @@
-// Instructions of tensor cores, by name, and the parts of tiles that the lanes of a warp hold.
+// Instructions of tensor cores, by name, the parts of tiles that the lanes of a warp hold, and
+// reductions of their rows.
 //
 // A tile is spread over the registers of the 32 lanes. Lane 4 g + t, with g < 8 and t < 4, holds of
 //
@@ -65,4 +66,16 @@ __device__ __forceinline__ void cp_async_commit_group() {
 template <int N>
 __device__ __forceinline__ void cp_async_wait_group() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// The largest x of the 4 lanes that share a row of c, in each of them. All 32 must call it.
+__device__ __forceinline__ float row_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+// The sum of x over the 4 lanes that share a row of c, in each of them. All 32 must call it.
+__device__ __forceinline__ float row_sum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
