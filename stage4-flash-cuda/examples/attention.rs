@@ -1,4 +1,5 @@
-//! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example attention`.
+//! Attention on host arrays, then on device memory:
+//! `cargo run -p stage4-flash-cuda --example attention`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -32,7 +33,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let (q, k, v) = (tensor(heads, 1), tensor(kv_heads, 2), tensor(kv_heads, 3));
 
-    // Host arrays: copied there and back. Each token sees itself and the 16 before it; the second sequence has 70 tokens.
+    // Host arrays: copied there and back. Each token sees itself and the 16 before it; the
+    // second sequence has 70 tokens.
     let options = Options::default()
         .causal()
         .window(16, 0)

@@ -1,26 +1,32 @@
 // Tensor cores: a warp multiplies a 16 x 16 tile by a 16 x 8 tile in one instruction.
 //
-// Idea: in rung 3 a warp's instruction has 32 products. mma.sync has 2048. Its tiles are of f16, and its sums are f32. They are
-// spread over the lanes' registers, as mma.cuh says. A warp has 16 queries. It computes s = q k^T, rounds p = exp(s - max) to
-// f16, and multiplies by v. The lane that holds an element of s is the one from which the next product takes p, so p stays in
-// registers.
+// Idea: in rung 3 a warp's instruction has 32 products. mma.sync has 2048. Its tiles are of
+// f16, and its sums are f32. They are spread over the lanes' registers, as mma.cuh says. A
+// warp has 16 queries. It computes s = q k^T, rounds p = exp(s - max) to f16, and multiplies
+// by v. The lane that holds an element of s is the one from which the next product takes p,
+// so p stays in registers.
 //
 // Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
 //         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
+// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them,
+//         shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// Since rung 3: tensors in half precision, and who multiplies. Tiles are copied as in rung 2, without cp.async.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// Since rung 3: tensors in half precision, and who multiplies. Tiles are copied as in
+// rung 2, without cp.async.
 //
-// What limits it now: shared memory. A lane gathers its elements by words of two f16, and of v one by one. At D = 128 rows lie
-// 256 bytes apart: 8 rows of k, from which a warp loads at once, share their banks. 18.5 wavefronts for each mma.sync, which
-// takes the tensor cores of an A100 as long as 2.
+// What limits it now: shared memory. A lane gathers its elements by words of two f16, and of
+// v one by one. At D = 128 rows lie 256 bytes apart: 8 rows of k, from which a warp loads at
+// once, share their banks. 18.5 wavefronts for each mma.sync, which takes the tensor cores
+// of an A100 as long as 2.
 //
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
-// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 #include "mma.cuh"

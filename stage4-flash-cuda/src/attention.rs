@@ -24,7 +24,8 @@ pub struct Attention {
     class: Option<&'static Class>,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
-    /// By the variant that is wanted; where that needs a compiler and none is installed, another one runs.
+    /// By the variant that is wanted; where that needs a compiler and none is
+    /// installed, another one runs.
     kernels: Mutex<HashMap<Variant, (Variant, CudaFunction)>>,
 }
 
@@ -65,18 +66,21 @@ impl Attention {
         self.mode
     }
 
-    /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on `stream`, and does not wait.
+    /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on
+    /// `stream`, and does not wait.
     ///
-    /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
-    /// compiles it if it is not a committed one; without a compiler, [`Mode::Library`] pads the head dimension:
-    /// [`Attention::variant`] tells which kernel runs. The kernels of this stage allocate nothing; [`Mode::Naive`] and
-    /// [`Mode::Tiled`] allocate the scores, `[B, H, nq, nk]`.
+    /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension
+    /// loads a kernel, or compiles it if it is not a committed one; without a compiler,
+    /// [`Mode::Library`] pads the head dimension: [`Attention::variant`] tells which kernel runs.
+    /// The kernels of this stage allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`] allocate the
+    /// scores, `[B, H, nq, nk]`.
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
-    /// device, sizes beyond 2³⁰, a tile that does not fit, an option or strides that the mode lacks, a mode whose tensors are
-    /// f16: see [`Error`]. All are found before the launch. After it, only the driver can fail.
+    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view
+    /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option or
+    /// strides that the mode lacks, a mode whose tensors are f16: see [`Error`]. All are found
+    /// before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -105,8 +109,8 @@ impl Attention {
         Ok(launch(stream, &function, config, inputs, outputs, shape)?)
     }
 
-    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16, given as their 16 bits, as
-    /// `half::f16::to_bits` gives them; lse is f32.
+    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16,
+    /// given as their 16 bits, as `half::f16::to_bits` gives them; lse is f32.
     ///
     /// # Errors
     ///
@@ -151,12 +155,14 @@ impl Attention {
         Ok((blocks > 0).then_some((variant, function, config)))
     }
 
-    /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with [`Mode::Library`] one for exactly
-    /// `head_dim`; if that is not committed and no compiler is installed, one for more columns, which pads.
+    /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with
+    /// [`Mode::Library`] one for exactly `head_dim`; if that is not committed and no compiler is
+    /// installed, one for more columns, which pads.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this device; [`Error::Load`].
+    /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this
+    /// device; [`Error::Load`].
     pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
         Ok(self.loaded_kernel(head_dim)?.0)
     }
@@ -199,7 +205,8 @@ impl Attention {
         Ok(variant)
     }
 
-    /// The kernel for a head dimension; if it has to be compiled and no compiler is installed, the padded one.
+    /// The kernel for a head dimension; if it has to be compiled and no compiler is
+    /// installed, the padded one.
     fn loaded_kernel(&self, head_dim: usize) -> Result<(Variant, CudaFunction), Error> {
         let wanted = self.wanted(head_dim)?;
         match self.function(&wanted) {

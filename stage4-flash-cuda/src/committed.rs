@@ -6,11 +6,13 @@ use crate::library::tiles::Class;
 use crate::library::{PADDED, Tile};
 use crate::{Rung, Variant};
 
-/// The head dimensions for which the library's kernel has committed PTX with the tile of every class of devices. Any other is
-/// compiled when it is first used; without a compiler it is padded to the next of [`PADDED`].
+/// The head dimensions for which the library's kernel has committed PTX with the tile of every
+/// class of devices. Any other is compiled when it is first used; without a compiler it is padded
+/// to the next of [`PADDED`].
 pub const HEAD_DIMS: [usize; 4] = [32, 40, 64, 128];
 
-/// The lines of `ladder`, at D = 64. Each changes one thing: the tile, or the kernel; the library's kernel has its own tile.
+/// The lines of `ladder`, at D = 64. Each changes one thing: the tile, or the kernel; the library's
+/// kernel has its own tile.
 pub const LADDER: [Variant; 5] = [
     Variant::rung(Rung::Flash, 64),
     other_tile(Rung::Flash, 64),
@@ -84,7 +86,8 @@ mod tests {
         );
     }
 
-    /// By the compiler's report: no committed kernel keeps a register in memory, on any architecture.
+    /// By the compiler's report: no committed kernel keeps a register in
+    /// memory, on any architecture.
     #[test]
     fn no_variant_spills() {
         for line in LIST.lines().filter(|line| !line.starts_with('#')) {

@@ -1,5 +1,5 @@
-//! Host side of the ladder, `kernels/1_flash.cu` and on: tiles, shared memory, checks, and the launch, which is the same for
-//! all.
+//! Host side of the ladder, `kernels/1_flash.cu` and on: tiles, shared memory, checks, and the
+//! launch, which is the same for all.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ pub enum Rung {
     Flash,
     /// `2_register_tiles.cu`: a rectangle of scores and of outputs in the registers of each thread.
     RegisterTiles,
-    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute capability 8.0, as the next do.
+    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute
+    /// capability 8.0, as the next do.
     AsyncCopy,
     /// `4_mma.cu`: tensor cores. Its tensors are f16, as those of the next are.
     Mma,
@@ -50,7 +51,8 @@ impl Rung {
     /// Those whose tensors are f16.
     pub const F16: [Self; 4] = [Self::Mma, Self::Swizzle, Self::Pipeline, Self::Reuse];
 
-    /// The head dimensions that a rung can have: those with committed PTX. 16 is no multiple of a warp.
+    /// The head dimensions that a rung can have: those with committed PTX. 16
+    /// is no multiple of a warp.
     pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
 
     /// The options that a rung lacks.
@@ -129,8 +131,8 @@ impl fmt::Display for Rung {
 ///
 /// # Errors
 ///
-/// Those of [`Shape::check`]; an option that rungs lack; a tensor of a rung that reads vectors, if it does not begin at a
-/// multiple of 16 bytes.
+/// Those of [`Shape::check`]; an option that rungs lack; a tensor of a rung that reads vectors, if
+/// it does not begin at a multiple of 16 bytes.
 pub(crate) fn check<T>(
     rung: Rung,
     checks: &Checks,
@@ -157,7 +159,8 @@ pub(crate) fn check<T>(
 }
 
 // ANCHOR: launch
-/// Launches a rung, and does not wait. The arguments have been checked; `T` is the type of the rung's tensors.
+/// Launches a rung, and does not wait. The arguments have been checked; `T` is the
+/// type of the rung's tensors.
 pub(crate) fn launch<T>(
     stream: &CudaStream,
     function: &CudaFunction,
@@ -173,8 +176,9 @@ pub(crate) fn launch<T>(
     builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its elements. The tensors are packed and
-    // lie inside the views; `lse` is not touched if it is null; every block writes rows of its own.
+    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its
+    // elements. The tensors are packed and lie inside the views; `lse` is not touched if it is
+    // null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

@@ -9,15 +9,18 @@ pub enum Mode {
     /// The first rungs of stage 2: four launches, scores in global memory. They lack
     /// [some options](stage2_naive_cuda::LADDER_LACKS).
     Naive,
-    /// The library of stage 2, whose product is tiled. It lacks [some options](stage2_naive_cuda::LACKS).
+    /// The library of stage 2, whose product is tiled. It lacks [some
+    /// options](stage2_naive_cuda::LACKS).
     Tiled,
     /// The library's kernel, which has every option, compiled for the head dimension.
     #[default]
     Library,
-    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows are padded with zeros. Its kernels are
-    /// all committed; [`Mode::Library`] takes them where there is no compiler.
+    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows
+    /// are padded with zeros. Its kernels are all committed; [`Mode::Library`] takes them
+    /// where there is no compiler.
     Padded,
-    /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has [`Attention::forward_f16`].
+    /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has
+    /// [`Attention::forward_f16`].
     ///
     /// [`Attention::forward_f16`]: crate::Attention::forward_f16
     Rung(Rung),

@@ -12,7 +12,8 @@ use crate::library::{self, Tile, tiles};
 pub struct Variant {
     /// The kernel.
     pub kernel: Kernel,
-    /// The head dimension that it is compiled for. The library's kernel takes smaller ones too, padded with zeros.
+    /// The head dimension that it is compiled for. The library's kernel takes smaller
+    /// ones too, padded with zeros.
     pub head_dim: usize,
     /// The tile.
     pub tile: Tile,
@@ -46,8 +47,8 @@ impl Variant {
         }
     }
 
-    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is one for all devices, with the
-    /// tile of the class that has the least shared memory.
+    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is
+    /// one for all devices, with the tile of the class that has the least shared memory.
     pub fn padded(head_dim: usize) -> Self {
         let head_dim = library::padded(head_dim);
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
@@ -96,8 +97,8 @@ impl Variant {
         }
     }
 
-    /// Checks that the kernel can have this tile, and that a block has room for it on a device that gives it `available` bytes
-    /// of shared memory. A rung has few tiles: those that are committed.
+    /// Checks that the kernel can have this tile, and that a block has room for it on a device that
+    /// gives it `available` bytes of shared memory. A rung has few tiles: those that are committed.
     ///
     /// # Errors
     ///

@@ -179,8 +179,9 @@ fn count(
     launches(|| solve(device, own, &problem))
 }
 
-/// The products are tensor cores', and no more than there are scores; q is loaded once, k and v once for each 64 queries; o and
-/// lse are stored once, in whole sectors; a causal mask halves the work.
+/// The products are tensor cores', and no more than there are scores; q is loaded once,
+/// k and v once for each 64 queries; o and lse are stored once, in whole sectors; a
+/// causal mask halves the work.
 fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl FusedF16) {
     for (n, head_dim) in [(256, 64), (256, 128)] {
         if !own.has_head_dim(head_dim) {

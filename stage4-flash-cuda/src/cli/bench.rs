@@ -55,7 +55,8 @@ pub struct Arguments {
     #[arg(long)]
     causal: bool,
 
-    /// Modes: naive, tiled, library, padded, or a rung of the ladder: flash, register_tiles, async_copy.
+    /// Modes: naive, tiled, library, padded, or a rung of the ladder: flash,
+    /// register_tiles, async_copy.
     #[arg(long, value_delimiter = ',', default_value = "naive,tiled,library")]
     modes: Vec<Mode>,
 
@@ -63,8 +64,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10)]
     runs: usize,
 
-    /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the
-    /// causal mask.
+    /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32
+    /// heads, with and without the causal mask.
     #[arg(long)]
     assignment: bool,
 

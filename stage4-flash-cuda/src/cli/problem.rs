@@ -27,10 +27,12 @@ enum Tensors {
     F16([CudaSlice<u16>; 3], CudaSlice<u16>),
 }
 
-/// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
+/// Queries and keys of the problem that is verified: two tiles of the largest
+/// kind, and one of each more.
 const VERIFIED: usize = 129;
 
-/// Compares with stage 1 on a small problem of the same kind as `case`. Nothing is timed that fails.
+/// Compares with stage 1 on a small problem of the same kind as `case`.
+/// Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
     let group = case.one_group();
     let head_dim = group.head_dim;

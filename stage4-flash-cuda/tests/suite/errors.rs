@@ -1,5 +1,5 @@
-//! Tiles that do not suit the library's kernel or a device are refused, and nothing is compiled. The suite has all other
-//! refusals.
+//! Tiles that do not suit the library's kernel or a device are refused, and nothing is compiled.
+//! The suite has all other refusals.
 
 use conformance::device::Device;
 use cudarc::driver::sys::CUresult;

@@ -10,8 +10,9 @@ fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
     judge_within(mode, part, on_host_arrays, false)
 }
 
-/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z dimensions reach, and the
-/// padded kernel, the same file as the other of the library, has a part of the random problems.
+/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z
+/// dimensions reach, and the padded kernel, the same file as the other of the library, has a
+/// part of the random problems.
 fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Report {
     let device = Device::open();
     let attention =
@@ -50,7 +51,8 @@ const FLASH: Mode = Mode::Rung(Rung::Flash);
 const TILES: Mode = Mode::Rung(Rung::RegisterTiles);
 const COPIES: Mode = Mode::Rung(Rung::AsyncCopy);
 
-/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Library`] solves it on host arrays.)
+/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Library`]
+/// solves it on host arrays.)
 #[rstest]
 fn solves_the_table(
     #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
@@ -184,7 +186,8 @@ fn passes_the_suite_on_host_arrays(
     report.into_result()
 }
 
-/// Aligns the causal mask top-left where there are more keys than queries; its errors name no argument.
+/// Aligns the causal mask top-left where there are more keys than queries; its
+/// errors name no argument.
 struct TopLeft(Stage4);
 
 impl Fused for TopLeft {

@@ -1,4 +1,5 @@
-//! No buffer is as large as the scores: the fused kernel runs where stage 2's score matrix would not fit in memory.
+//! No buffer is as large as the scores: the fused kernel runs where stage 2's score matrix
+//! would not fit in memory.
 
 use conformance::device::{Device, alone};
 use conformance::inputs::{normal, tensor};

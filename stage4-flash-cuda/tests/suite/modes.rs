@@ -1,4 +1,5 @@
-//! Agreement of the modes, reuse of a handle, values that only device memory can hold, and long sequences.
+//! Agreement of the modes, reuse of a handle, values that only device memory can
+//! hold, and long sequences.
 
 use conformance::Implementation;
 use conformance::device::Device;
@@ -193,7 +194,8 @@ fn a_mode_has_one_type() {
     }
 }
 
-/// Device memory may hold what the host refuses or never sends: no keys at all, and key lengths beyond 0..=nk.
+/// Device memory may hold what the host refuses or never sends: no keys at all, and
+/// key lengths beyond 0..=nk.
 #[rstest]
 fn no_keys_and_lengths_out_of_range(#[values(Mode::Library, Mode::Padded)] mode: Mode) {
     let problem = |nk, options| {
@@ -225,7 +227,8 @@ fn no_keys() {
     }
 }
 
-/// A row of the block mask that has two words, and no two blocks of a period that could stand for each other.
+/// A row of the block mask that has two words, and no two blocks of a period that
+/// could stand for each other.
 #[test]
 fn a_block_mask_of_two_words() {
     const NK: usize = 64 * 35 + 7;
@@ -264,8 +267,8 @@ fn a_handle_is_reused() {
     assert_eq!(attention.loaded(), 2, "one kernel for each head dimension");
 }
 
-/// A million keys for 40 queries, then a million queries for 4096 keys: offsets and diagonals fit their integers. A window
-/// hides nearly all scores.
+/// A million keys for 40 queries, then a million queries for 4096 keys: offsets and diagonals fit
+/// their integers. A window hides nearly all scores.
 #[test]
 fn a_million_queries_or_keys() {
     const N: usize = 1 << 20;
@@ -330,7 +333,8 @@ fn a_million_queries_or_keys() {
     assert_eq!(seeing, k.slice(s![0, 0, N - KEYS.., 0]).to_vec());
 }
 
-/// Head dimensions without committed kernels of their own. Where there is no compiler, the padded kernel takes them.
+/// Head dimensions without committed kernels of their own. Where there is no compiler, the
+/// padded kernel takes them.
 #[test]
 fn any_head_dimension_is_computed() {
     for head_dim in [3, 33, 100, 200] {

@@ -1,5 +1,5 @@
-//! Head dimensions without committed kernels of their own, on a machine without a compiler: the padded kernel takes them, and
-//! the handle says which it is.
+//! Head dimensions without committed kernels of their own, on a machine without a compiler: the
+//! padded kernel takes them, and the handle says which it is.
 
 use conformance::Implementation;
 use conformance::device::{Device, alone};

@@ -19,7 +19,8 @@ pub struct Arguments {
     #[command(flatten)]
     launch: RecordedLaunch,
 
-    /// Draw each instruction, 32 at most, as it runs for this time, counted from 0: a line in a loop runs often.
+    /// Draw each instruction, 32 at most, as it runs for this time, counted from 0: a
+    /// line in a loop runs often.
     #[arg(long, value_name = "N", default_value_t = 0)]
     visit: usize,
 }
