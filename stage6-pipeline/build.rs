@@ -1,4 +1,5 @@
-//! Rebuilds the crate when a kernel changes: the kernels and their committed PTX are embedded in it.
+//! Rebuilds the crate when a kernel changes: the kernels and their
+//! committed PTX are embedded in it.
 
 fn main() {
     println!("cargo:rerun-if-changed=kernels");

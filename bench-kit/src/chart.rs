@@ -118,7 +118,8 @@ mod tests {
             ],
         };
         let svg = chart.svg().unwrap();
-        // 128 to 512 on a logarithmic axis: 256 is in the middle. A line of one point is seen by its mark.
+        // 128 to 512 on a logarithmic axis: 256 is in the middle. A line of one
+        // point is seen by its mark.
         let circles = svg.lines().filter(|line| line.starts_with("<circle"));
         let circles = Vec::from_iter(circles.filter_map(|line| line.split_once(" r=")));
         assert_eq!(circles.len(), 4, "{svg}");

@@ -14,7 +14,8 @@ use serde::Serialize;
 pub enum How {
     /// By the clock of a GPU.
     Measured,
-    /// By the clock of a GPU, for a part of the batch that fits into memory, times the number of such parts.
+    /// By the clock of a GPU, for a part of the batch that fits into memory, times
+    /// the number of such parts.
     Chunked,
     /// From the counted work of the whole problem.
     Modelled,
@@ -33,11 +34,12 @@ impl fmt::Display for How {
     }
 }
 
-/// Seconds of one run on the device's own clock: the median of `runs`, after one to warm up. `launch` launches on `stream`, and
-/// does not wait.
+/// Seconds of one run on the device's own clock: the median of `runs`, after one to warm up.
+/// `launch` launches on `stream`, and does not wait.
 ///
-/// All runs are queued before the first is waited for. So the host prepares one while another runs, and the driver keeps the
-/// memory that a run allocates, which it would give back whenever it is waited for: neither counts as the device's time.
+/// All runs are queued before the first is waited for. So the host prepares one while another runs,
+/// and the driver keeps the memory that a run allocates, which it would give back whenever it is
+/// waited for: neither counts as the device's time.
 ///
 /// # Errors
 ///

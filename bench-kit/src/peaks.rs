@@ -23,7 +23,8 @@ impl Peaks {
         let value = |attribute| context.attribute(attribute).map(f64::from);
         let multiprocessors = value(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let clock = 1e3 * value(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?;
-        // CUDA C++ Programming Guide, "Arithmetic Instructions": results per clock and multiprocessor.
+        // CUDA C++ Programming Guide, "Arithmetic Instructions": results per
+        // clock and multiprocessor.
         let lanes = match context.compute_capability()? {
             (7, _) | (8, 0) => 64.0,
             _ => 128.0,

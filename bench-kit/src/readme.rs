@@ -1,7 +1,8 @@
 //! Keeps committed output of a program current: transcripts in a README, and charts.
 //!
-//! A transcript is a block of Markdown that begins with "```console" and a line `$ cargo run -p PACKAGE -- ARGUMENTS`. A test of
-//! the package makes each again, and fails if it differs. With `UPDATE_README=1` in the environment it is written anew.
+//! A transcript is a block of Markdown that begins with "```console" and a line
+//! `$ cargo run -p PACKAGE -- ARGUMENTS`. A test of the package makes each again, and fails if it
+//! differs. With `UPDATE_README=1` in the environment it is written anew.
 
 use std::env;
 use std::fs;
@@ -27,8 +28,9 @@ pub fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The text of a README with the transcripts of `package` as `run` makes them, and how many they are. `run` gets the number of
-/// the transcript and its arguments; the transcripts are made at the same time.
+/// The text of a README with the transcripts of `package` as `run` makes them, and how
+/// many they are. `run` gets the number of the transcript and its arguments; the
+/// transcripts are made at the same time.
 ///
 /// # Errors
 ///
@@ -62,7 +64,8 @@ pub fn transcripts(
     Ok((text, blocks.len()))
 }
 
-/// The text of a README with another table in the place of the one that begins with `head` and ends before an empty line.
+/// The text of a README with another table in the place of the one that begins with `head` and
+/// ends before an empty line.
 ///
 /// # Errors
 ///
@@ -74,7 +77,8 @@ pub fn with_table(readme: &str, head: &str, table: &str) -> anyhow::Result<Strin
     Ok(format!("{}{table}{}", &readme[..start], &readme[end..]))
 }
 
-/// Compares a committed file with the text that it should have; with `UPDATE_README` set, writes the text instead.
+/// Compares a committed file with the text that it should have; with `UPDATE_README` set,
+/// writes the text instead.
 ///
 /// # Errors
 ///

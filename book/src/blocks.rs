@@ -5,7 +5,7 @@ macro_rules! causal_walk {
         concat!(
             "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index ",
             $block,
-            " --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0 --arg i32=1 --line 111"
+            " --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0 --arg i32=1 --line 119"
         )
     };
 }
@@ -62,11 +62,11 @@ const BLOCKS: &[Block] = &[
     ),
     recorded(
         "reduction",
-        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=zeros' --arg 'f32[1]=uninit' --arg i32=128 --line block_reduce.cuh:20 --line block_reduce.cuh:24",
+        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=zeros' --arg 'f32[1]=uninit' --arg i32=128 --line block_reduce.cuh:22 --line block_reduce.cuh:26",
     ),
     recorded(
         "softmax-warp",
-        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --line 38 --line 48 --line 49 --line 58 --line 61 --line block_reduce.cuh:20 --line block_reduce.cuh:21 --line block_reduce.cuh:23 --line block_reduce.cuh:24 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:29",
+        "trace stage2-naive-cuda/kernels/1_softmax_tree.cu --grid 1 --arg 'f32[128]=random' --arg 'f32[1]=uninit' --arg i32=128 --line 38 --line 48 --line 49 --line 58 --line 61 --line block_reduce.cuh:22 --line block_reduce.cuh:23 --line block_reduce.cuh:25 --line block_reduce.cuh:26 --line block_reduce.cuh:28 --line block_reduce.cuh:30 --line block_reduce.cuh:31",
     ),
     recorded(
         "nn-lanes",
@@ -78,11 +78,11 @@ const BLOCKS: &[Block] = &[
     ),
     recorded(
         "nt-banks",
-        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu --grid 1 --arg 'f32[256]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg i32=16 --arg i32=16 --arg i32=16 --line 53 --steps 1",
+        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu --grid 1 --arg 'f32[256]=iota' --arg 'f32[256]=iota' --arg 'f32[256]=uninit' --arg i32=16 --arg i32=16 --arg i32=16 --line 54 --steps 1",
     ),
     recorded(
         "product-tiles",
-        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu -DTRANSPOSED=0 --grid 1,2,2 --block-index 0,1,1 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg i32=32 --arg i32=32 --arg i32=48 --line 49 --line 55 --line 62 --line 69",
+        "trace stage2-naive-cuda/kernels/2_gemm_tiled.cu -DTRANSPOSED=0 --grid 1,2,2 --block-index 0,1,1 --arg 'f32[1536]=iota' --arg 'f32[1536]=iota' --arg 'f32[1024]=uninit' --arg i32=32 --arg i32=32 --arg i32=48 --line 49 --line 56 --line 63 --line 70",
     ),
     counters("gemm-nt-naive", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu"),
     counters("gemm-nt-tiled", "profile stage2-naive-cuda/kernels/2_gemm_tiled.cu"),
@@ -97,17 +97,17 @@ const BLOCKS: &[Block] = &[
     counters("flash", "profile stage4-flash-cuda/kernels/1_flash.cu"),
     recorded(
         "flash-walk",
-        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index 1 --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 88 --line 118",
+        "trace stage4-flash-cuda/kernels/1_flash.cu -D HEAD_DIM=16 --grid 4 --block-index 1 --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=iota' --arg 'f32[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=128 --arg f32=0.5 --arg i32=0 --line 96 --line 126",
     ),
     recorded("causal-0", causal_walk!(0)),
     recorded("causal-1", causal_walk!(1)),
     recorded("causal-2", causal_walk!(2)),
     recorded("causal-3", causal_walk!(3)),
-    recorded("scores-lanes", flash_lanes!(73)),
-    recorded("output-lanes", flash_lanes!(101)),
+    recorded("scores-lanes", flash_lanes!(81)),
+    recorded("output-lanes", flash_lanes!(109)),
     recorded(
         "register-lanes",
-        "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 86 --line 89",
+        "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 94 --line 97",
     ),
     output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
     output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),
@@ -129,9 +129,9 @@ const BLOCKS: &[Block] = &[
     output(
         "results-lengths",
         "stage4-flash-cuda",
-        "bench --dim 64 --modes tiled,flash,fused --seq 256,1024,4096,16384",
+        "bench --dim 64 --modes tiled,flash,library --seq 256,1024,4096,16384",
     ),
-    output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,fused"),
+    output("results-assignment", "stage4-flash-cuda", "bench --assignment --modes tiled,library"),
     output("results-decode", "stage5-decode", "bench --tables assignment"),
     // Debugging.
     output("fault-missing-lanes", "gpu", "check kernel-corpus/kernels/bug_missing_lanes_branches.cu"),

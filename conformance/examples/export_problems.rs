@@ -1,11 +1,13 @@
-//! Writes the attention problems of the conformance table, with the oracle's answers, for `fixtures/torch_errors.py`.
+//! Writes the attention problems of the conformance table, with the oracle's answers, for
+//! `fixtures/torch_errors.py`.
 //!
-//! `cargo run -p conformance --example export_problems FOLDER` makes one safetensors file per problem:
+//! `cargo run -p conformance --example export_problems FOLDER` makes one
+//! safetensors file per problem:
 //!
 //! - `q`, `k`, `v` f32; `o`, `lse` f64, from the oracle;
 //! - `mask` f32, `blocks` u8, `key_lengths` i64, where the problem has them;
-//! - metadata, as text: `index` (the place in the table), and `scale`, `causal`, `left`, `right` where the problem has
-//!   them.
+//! - metadata, as text: `index` (the place in the table), and `scale`, `causal`, `left`, `right`
+//!   where the problem has them.
 
 use std::collections::HashMap;
 use std::path::Path;

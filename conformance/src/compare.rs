@@ -1,4 +1,5 @@
-//! The one comparator: how far an f32 result is from an f64 expectation, and whether that is allowed.
+//! The one comparator: how far an f32 result is from an f64 expectation, and
+//! whether that is allowed.
 
 use std::fmt;
 
@@ -18,9 +19,9 @@ pub struct Tolerance {
 impl Tolerance {
     /// The rounding error of a sum of `length` terms in a floating-point type of this `epsilon`.
     ///
-    /// Rounding errors of random sign grow with the square root of the number of additions, so the relative part is
-    /// `epsilon · (8 + 2 √length)`: enough for any order of summation, far too little for a wrong term.
-    /// There is no floor yet: see [`Tolerance::floor`].
+    /// Rounding errors of random sign grow with the square root of the number of additions, so the
+    /// relative part is `epsilon · (8 + 2 √length)`: enough for any order of summation, far too
+    /// little for a wrong term. There is no floor yet: see [`Tolerance::floor`].
     pub fn of_sum(epsilon: f64, length: usize) -> Self {
         Self {
             relative: epsilon * (8.0 + 2.0 * (length as f64).sqrt()),
@@ -28,7 +29,8 @@ impl Tolerance {
         }
     }
 
-    /// For a result that is stored in `dtype`, and whose summands were: four roundings more, unless it is f32.
+    /// For a result that is stored in `dtype`, and whose summands were: four
+    /// roundings more, unless it is f32.
     pub fn stored_in(self, dtype: Dtype) -> Self {
         let roundings = match dtype {
             Dtype::F32 => 0.0,
@@ -40,7 +42,8 @@ impl Tolerance {
         }
     }
 
-    /// With a floor of `relative · magnitude`, where `magnitude` is the size of the terms before they cancel.
+    /// With a floor of `relative · magnitude`, where `magnitude` is the size of the
+    /// terms before they cancel.
     pub fn floor(self, magnitude: f64) -> Self {
         Self {
             absolute: self.relative * magnitude,
@@ -94,8 +97,8 @@ pub struct Comparison {
     pub max_rel: f64,
     /// The root of the mean squared error.
     pub rmse: f64,
-    /// The cosine of the angle between result and expectation; 1 where both are 0. NaN if an element is wrongly
-    /// not finite.
+    /// The cosine of the angle between result and expectation; 1 where both are 0. NaN if an
+    /// element is wrongly not finite.
     pub cosine: f64,
     /// The first wrong element.
     pub first_wrong: Option<Wrong>,

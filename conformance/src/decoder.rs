@@ -1,4 +1,5 @@
-//! A decoder's forward pass in f64, written to be read: what the loaded architecture and weights mean.
+//! A decoder's forward pass in f64, written to be read: what the loaded
+//! architecture and weights mean.
 
 use half::{bf16, f16};
 use stage6_pipeline::{

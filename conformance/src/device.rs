@@ -1,4 +1,5 @@
-//! The device rig: a device, copies to and from it, strided tensors in its memory, and profiles of launches.
+//! The device rig: a device, copies to and from it, strided tensors in its memory,
+//! and profiles of launches.
 
 use std::env;
 use std::fmt::Display;
@@ -39,7 +40,8 @@ impl Device {
         Self { stream, name }
     }
 
-    /// Copies values to the device. A driver allocates no 0 bytes, so an empty array becomes one default value.
+    /// Copies values to the device. A driver allocates no 0 bytes, so an empty array
+    /// becomes one default value.
     ///
     /// # Panics
     ///
@@ -144,7 +146,8 @@ impl Tensor {
     }
 }
 
-/// Profiles of the kernels that `work` launches; `None` on a GPU, whose counters Nsight Compute reads.
+/// Profiles of the kernels that `work` launches; `None` on a GPU, whose
+/// counters Nsight Compute reads.
 ///
 /// # Panics
 ///
@@ -162,7 +165,8 @@ pub fn profiles<T, E>(
     }
 }
 
-/// The profiles of some launches, or the error of the call that should have launched; `None` on a device that does not count.
+/// The profiles of some launches, or the error of the call that should have launched; `None` on a
+/// device that does not count.
 pub type Launches = Option<Result<Vec<LaunchProfile>, String>>;
 
 /// The launches of `work`: see [`profiles`].
@@ -174,8 +178,8 @@ pub fn launches<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Launches 
 /// Set for a process that [`alone`] starts.
 const CHILD: &str = "CONFORMANCE_CHILD";
 
-/// Runs the test of this name in a process of its own with these variables, and returns what it prints. In that process,
-/// `None`: the test goes on.
+/// Runs the test of this name in a process of its own with these variables, and returns what it
+/// prints. In that process, `None`: the test goes on.
 ///
 /// The simulator reads its settings once in a process.
 ///
@@ -200,8 +204,9 @@ pub fn alone(test: &str, variables: &[(&str, &str)]) -> Option<String> {
     Some(text)
 }
 
-/// Runs the test of this name in a process with one host thread of the simulator, and in one with four. In each it calls
-/// `judge` for a report on [`Part::Schedules`](crate::Part::Schedules); all must pass, with the same digests.
+/// Runs the test of this name in a process with one host thread of the simulator, and in one with
+/// four. In each it calls `judge` for a report on [`Part::Schedules`](crate::Part::Schedules); all
+/// must pass, with the same digests.
 ///
 /// # Panics
 ///

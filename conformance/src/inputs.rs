@@ -1,14 +1,14 @@
 //! Seeded inputs: the same numbers on every machine, in every language, and no two tensors alike.
 //!
-//! A value is a pure function of a seed and an index, so that any element can be had without those before it.
-//! `fixtures/multi_head.py` computes the same [`uniform`] values in NumPy, bit for bit.
+//! A value is a pure function of a seed and an index, so that any element can be had without those
+//! before it. `fixtures/multi_head.py` computes the same [`uniform`] values in NumPy, bit for bit.
 
 use ndarray::{Array, Dimension, ShapeBuilder};
 
 /// 64 well-mixed bits from a seed and an index.
 ///
-/// The finaliser of SplitMix64, applied to the seed and then to its sum with the index. Source: Steele, Lea, Flood,
-/// "Fast splittable pseudorandom number generators", OOPSLA 2014.
+/// The finaliser of SplitMix64, applied to the seed and then to its sum with the index. Source:
+/// Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 pub fn hash(seed: u64, index: u64) -> u64 {
     fn mix(z: u64) -> u64 {
         let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -32,7 +32,8 @@ pub fn normal(seed: u64, index: u64) -> f32 {
     ((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()) as f32
 }
 
-/// A value of N(0, 1) + N(0, 100) · Bernoulli(0.001): normal, with rare outliers of ten times the size.
+/// A value of N(0, 1) + N(0, 100) · Bernoulli(0.001): normal, with rare
+/// outliers of ten times the size.
 ///
 /// Source: the numerical-error experiment of Shah et al., "FlashAttention-3", 2024, section 4.3.
 pub fn outlier(seed: u64, index: u64) -> f32 {
@@ -70,7 +71,8 @@ mod tests {
 
     #[test]
     fn values_never_change() {
-        // Fixtures and committed figures rest on these numbers; multi_head.py asserts the same ones.
+        // Fixtures and committed figures rest on these numbers;
+        // multi_head.py asserts the same ones.
         assert_eq!(hash(0, 0), 0xA706_DD2F_4D19_7E6F);
         assert_eq!(hash(1, 2), 0xBCD9_DBB4_9673_066B);
     }

@@ -1,4 +1,5 @@
-//! The judge: runs an implementation on problems, checks claims about it, and collects the outcomes.
+//! The judge: runs an implementation on problems, checks claims about it,
+//! and collects the outcomes.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -24,15 +25,16 @@ pub struct Implementation<'a> {
     pub name: &'a str,
     /// Where it runs, such as `NVIDIA H200` or `cuda-sim (h100)`.
     pub device: &'a str,
-    /// Features that it lacks. Problems that need one of these are not given to it; the report counts them by name.
+    /// Features that it lacks. Problems that need one of these are not given to it; the
+    /// report counts them by name.
     pub lacks: &'a [Feature],
 }
 
-/// Puts an implementation through all `problems` that need nothing it lacks, and prints a line that says who was judged,
-/// where, and how it went.
+/// Puts an implementation through all `problems` that need nothing it lacks, and prints a line that
+/// says who was judged, where, and how it went.
 ///
-/// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of that problem, and so
-/// does a panic.
+/// `solve` gets a problem and its poisoned outputs; an error that it returns counts as a failure of
+/// that problem, and so does a panic.
 pub fn run<P: Problem<Output: 'static> + 'static, E: Into<AnyError>>(
     implementation: &Implementation<'_>,
     problems: impl IntoIterator<Item = P>,
@@ -70,8 +72,8 @@ pub struct Judge<'a> {
     endless: bool,
 }
 
-/// Instructions that one warp of a judged kernel may run, unless `CUDA_SIM_BUDGET` says otherwise. The longest of the stages'
-/// own kernels runs a fraction of that.
+/// Instructions that one warp of a judged kernel may run, unless `CUDA_SIM_BUDGET` says otherwise.
+/// The longest of the stages' own kernels runs a fraction of that.
 const BUDGET: u64 = 1 << 24;
 
 impl<'a> Judge<'a> {
@@ -102,7 +104,8 @@ impl<'a> Judge<'a> {
         self
     }
 
-    /// Keeps the first problem of each type `P` whose values are wrong, and the output: a `(P, P::Output)`.
+    /// Keeps the first problem of each type `P` whose values are wrong, and the
+    /// output: a `(P, P::Output)`.
     pub fn keeping(mut self, wrong: &'a RefCell<Vec<Box<dyn Any>>>) -> Self {
         self.wrong = Some(wrong);
         self
@@ -134,8 +137,8 @@ impl<'a> Judge<'a> {
         needs.find(|feature| self.lacks().contains(feature))
     }
 
-    /// Gives the implementation all `problems` that need nothing it lacks: see [`run`]. After a kernel that does not end,
-    /// the others are not run, and fail: each would take as long.
+    /// Gives the implementation all `problems` that need nothing it lacks: see [`run`]. After a
+    /// kernel that does not end, the others are not run, and fail: each would take as long.
     pub fn problems<P: Problem<Output: 'static> + 'static, E: Into<AnyError>>(
         &mut self,
         part: Part,
@@ -201,7 +204,8 @@ impl<'a> Judge<'a> {
         self.claim_with(Part::Arguments, format!("refuses_{name}"), claim, error);
     }
 
-    /// Repeats a computation under each of the `schedules`; the results must be the same to the last bit.
+    /// Repeats a computation under each of the `schedules`; the results must be
+    /// the same to the last bit.
     pub fn same_bits<S: Display, E: Into<AnyError>>(
         &mut self,
         name: &str,
@@ -274,8 +278,9 @@ impl<'a> Judge<'a> {
         self.claim(Part::Counted, name.to_owned(), claim);
     }
 
-    /// Adds the claim that the sum of a counter over launches is at most `limit`. It fails if the launches failed, or there
-    /// were none; on a device that does not count it is [`Outcome::NotCounted`].
+    /// Adds the claim that the sum of a counter over launches is at most `limit`. It fails if the
+    /// launches failed, or there were none; on a device that does not count it is
+    /// [`Outcome::NotCounted`].
     pub fn counted(
         &mut self,
         name: &str,
@@ -331,7 +336,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The report. Its summary is printed, unless it tells of failures: then it begins the report, which its owner shows.
+    /// The report. Its summary is printed, unless it tells of failures: then it begins the
+    /// report, which its owner shows.
     pub fn report(self) -> Report {
         let report = self.finish();
         if report.failures().next().is_none() {

@@ -12,7 +12,8 @@ pub enum Layout {
     Packed,
     /// `[B, N, H, D]`.
     SequenceFirst,
-    /// Rows of D + 3 floats, of which D are the tensor's, from the fourth float of the buffer on: never aligned.
+    /// Rows of D + 3 floats, of which D are the tensor's, from the fourth float of the
+    /// buffer on: never aligned.
     Sparse,
     /// The first N rows of a cache `[B, H, N + 28, D]`.
     Cache,

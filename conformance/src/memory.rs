@@ -45,8 +45,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The peak of memory during `work`, less what was there before and `expected` bytes of results. The counters are those
-/// of all threads.
+/// The peak of memory during `work`, less what was there before and `expected` bytes of results.
+/// The counters are those of all threads.
 pub fn extra<T>(expected: usize, work: impl FnOnce() -> T) -> (usize, T) {
     let before = IN_USE.load(Relaxed);
     PEAK.store(before, Relaxed);

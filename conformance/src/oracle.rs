@@ -1,5 +1,5 @@
-//! The same mathematics once more, in f64 and as naively as possible: one loop per index, nothing shared with the
-//! code that it judges.
+//! The same mathematics once more, in f64 and as naively as possible: one loop per index, nothing
+//! shared with the code that it judges.
 //!
 //! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
 //! otherwise.
@@ -12,7 +12,8 @@ use crate::Dtype;
 
 /// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
 ///
-/// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`. A row that sees no key has `o = 0`, `lse = −inf`.
+/// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`. A row that sees no key
+/// has `o = 0`, `lse = −inf`.
 pub fn attention<T: Copy + Into<f64>>(
     q: &Array4<T>,
     k: &Array4<T>,
@@ -22,8 +23,8 @@ pub fn attention<T: Copy + Into<f64>>(
     attention_with(q, k, v, options, |x| x)
 }
 
-/// `o` of the same, as one operation after the other computes it on tensors of `dtype`: scores, weights and result are
-/// rounded. Sums are not.
+/// `o` of the same, as one operation after the other computes it on tensors of `dtype`: scores,
+/// weights and result are rounded. Sums are not.
 pub fn attention_in(
     dtype: Dtype,
     q: &Array4<f32>,
@@ -85,7 +86,8 @@ fn attention_with<T: Copy + Into<f64>>(
     (o, lse)
 }
 
-/// Softmax of `x` `[batch, rows, columns]` over the columns, and its log-sum-exp `[batch, rows]`, in f64.
+/// Softmax of `x` `[batch, rows, columns]` over the columns, and its log-sum-exp
+/// `[batch, rows]`, in f64.
 ///
 /// A row that is empty or all −inf becomes 0 and has −inf.
 pub fn softmax(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
@@ -127,7 +129,8 @@ pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, options: &Options
     apply(&layer.w_o, &merged)
 }
 
-/// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h` uses `b`'s `h · H_b / H`.
+/// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h`
+/// uses `b`'s `h · H_b / H`.
 pub fn gemm(a: &Array4<f32>, b: &Array4<f32>) -> Array4<f64> {
     let (batch, heads, m, k) = a.dim();
     let (_, b_heads, _, n) = b.dim();

@@ -38,7 +38,8 @@ impl Part {
     ];
 }
 
-/// The outcomes of all problems and claims. Its `Debug` form is the same table as its `Display` form.
+/// The outcomes of all problems and claims. Its `Debug` form is the same
+/// table as its `Display` form.
 #[derive(Clone)]
 pub struct Report {
     /// The name of the implementation.
@@ -58,7 +59,8 @@ pub struct Case {
     pub name: String,
     /// The outcome.
     pub outcome: Outcome,
-    /// The error of the implementation, if it returned one. A caller that knows its type reads values from it.
+    /// The error of the implementation, if it returned one. A caller that knows its
+    /// type reads values from it.
     pub error: Option<Rc<dyn Error>>,
 }
 
@@ -120,7 +122,8 @@ impl Report {
         run.filter(|case| !case.passed())
     }
 
-    /// The number of problems that were not run for want of a feature, by its name; each counts for the first that it lacks.
+    /// The number of problems that were not run for want of a feature, by its name; each counts for
+    /// the first that it lacks.
     pub fn not_supported(&self) -> BTreeMap<Feature, usize> {
         let mut counts = BTreeMap::new();
         for case in &self.cases {
@@ -131,8 +134,9 @@ impl Report {
         counts
     }
 
-    /// One line: who was judged, where, how many problems were solved, how close the solved ones came to not being if they
-    /// were not exact, what was not run, and how many claims are not counted on this device.
+    /// One line: who was judged, where, how many problems were solved, how close the solved
+    /// ones came to not being if they were not exact, what was not run, and how many claims are
+    /// not counted on this device.
     pub fn summary(&self) -> String {
         let Self {
             implementation,
@@ -221,7 +225,8 @@ impl fmt::Display for Report {
     }
 }
 
-/// Failures of one kind that are shown in full; of those that take several lines, such as faults of kernels, one.
+/// Failures of one kind that are shown in full; of those that take several lines, such
+/// as faults of kernels, one.
 const SHOWN: usize = 8;
 
 /// Names of further failures that are listed.
@@ -270,7 +275,8 @@ fn groups<'a>(failures: impl Iterator<Item = &'a Case>) -> Vec<Group<'a>> {
     groups
 }
 
-/// The sentences on a failure, each with its look: the same for failures that differ only in numbers, or only in values.
+/// The sentences on a failure, each with its look: the same for failures that differ only in
+/// numbers, or only in values.
 fn sentences(case: &Case) -> Vec<(String, String)> {
     let sentence = match &case.outcome {
         Outcome::Refused(sentence) => sentence.clone(),
@@ -286,8 +292,8 @@ fn sentences(case: &Case) -> Vec<(String, String)> {
     vec![(look(&sentence), sentence)]
 }
 
-/// A sentence without its numbers; of a fault's report the first line without numbers, and the line with the source, which
-/// is the fault's place.
+/// A sentence without its numbers; of a fault's report the first line without numbers, and the line
+/// with the source, which is the fault's place.
 fn look(sentence: &str) -> String {
     let mut lines = sentence.lines();
     let first = lines.next().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The stricter judgement of attention: no worse than PyTorch's own f32 result on the same inputs.
 //!
 //! `fixtures/torch_errors.json` has the errors of PyTorch against f64 on every attention problem;
-//! `fixtures/torch_errors.py` makes it. The largest of a few errors is partly luck, so twice PyTorch's is allowed, and
-//! 1e-7 more.
+//! `fixtures/torch_errors.py` makes it. The largest of a few errors is partly luck, so twice
+//! PyTorch's is allowed, and 1e-7 more.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -81,7 +81,8 @@ impl Row {
         self.within(2.0)
     }
 
-    /// True if the largest error is at most so many times PyTorch's, plus 1e-7. Never if PyTorch's is not known.
+    /// True if the largest error is at most so many times PyTorch's, plus 1e-7. Never
+    /// if PyTorch's is not known.
     pub fn within(&self, times: f64) -> bool {
         (self.torch).is_some_and(|torch| self.own.max_abs <= times * torch.max_abs + 1e-7)
     }

@@ -1,7 +1,7 @@
 // Loads of a column of a matrix in shared memory: plain, padded and swizzled.
 //
-// Idea: the words of a column are 32 apart, all in one bank; with rows of 33 words, or with the columns of each row
-// exchanged, they are in 32 banks. Shown by `gpu trace` and `gpu picture`.
+// Idea: the words of a column are 32 apart, all in one bank; with rows of 33 words, or with the
+// columns of each row exchanged, they are in 32 banks. Shown by `gpu trace` and `gpu picture`.
 // Grid: 1. Block: 32 threads, one warp.
 // Shared: three tiles, 12,416 bytes.
 // Reads: matrix. Writes: sums, three times column `column` plus even words of the first two rows.

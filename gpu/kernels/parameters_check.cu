@@ -1,4 +1,5 @@
-// Parameters that CUDA aligns to more than an element: every field, in the order of the arguments, for the tests.
+// Parameters that CUDA aligns to more than an element: every field, in the order of the
+// arguments, for the tests.
 //
 // A scalar before each vector and one after it show where CUDA puts the vector and where it ends.
 //
@@ -8,10 +9,13 @@
 // launch: grid=1 block=1
 // args: f64[75]=uninit
 // args: {{i8=1,i8x2={2,3},i8=4}, {i8=5,i8x3={6,7,8},i8=9}, {i8=10,i8x4={11,12,13,14},i8=15},
-// args:  {u16=16,u16x2={17,18},u16=19}, {u16=20,u16x3={21,22,23},u16=24}, {u16=25,u16x4={26,27,28,29},u16=30},
-// args:  {f32=31,f32x2={32,33},f32=34}, {f32=35,f32x3={36,37,38},f32=39}, {f32=40,f32x4={41,42,43,44},f32=45},
-// args:  {i64=46,i64x2={47,48},i64=49}, {i64=50,i64x3={51,52,53},i64=54}, {i64=55,i64x4={56,57,58,59},i64=60}}
-// args: f32x4={61,62,63,64} f64x2={65,66} alignas(16){f32=67,68,69} {i32=70,alignas(16){f32=71,72,73,74},i32=75}
+// args:  {u16=16,u16x2={17,18},u16=19}, {u16=20,u16x3={21,22,23},u16=24},
+// args:  {u16=25,u16x4={26,27,28,29},u16=30}, {f32=31,f32x2={32,33},f32=34},
+// args:  {f32=35,f32x3={36,37,38},f32=39}, {f32=40,f32x4={41,42,43,44},f32=45},
+// args:  {i64=46,i64x2={47,48},i64=49}, {i64=50,i64x3={51,52,53},i64=54},
+// args:  {i64=55,i64x4={56,57,58,59},i64=60}}
+// args: f32x4={61,62,63,64} f64x2={65,66} alignas(16){f32=67,68,69}
+// args: {i32=70,alignas(16){f32=71,72,73,74},i32=75}
 // expect 0: f64 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
 // expect 0: f64 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73
 // expect 0: f64 74 75

@@ -1,13 +1,14 @@
-// Functions for the kernels of every package: INFINITY, 16-bit float conversions, a few instructions by name, warp
-// reductions.
+// Functions for the kernels of every package: INFINITY, 16-bit float conversions, a few
+// instructions by name, warp reductions.
 //
-// Include it as "prelude.cuh". The compiler gets it in memory, as it gets headers beside a kernel and those of lower
-// packages ("<package>/<file>.cuh"). No CUDA header is needed. A function that is one PTX instruction has that
-// instruction's name, so that the PTX can be read beside it.
+// Include it as "prelude.cuh". The compiler gets it in memory, as it gets headers beside a kernel
+// and those of lower packages ("<package>/<file>.cuh"). No CUDA header is needed. A function that
+// is one PTX instruction has that instruction's name, so that the PTX can be read beside it.
 
 #pragma once
 
-// A macro because the C++ standard has it as one; a constexpr variable would leave a .global in every module.
+// A macro because the C++ standard has it as one; a constexpr variable would leave a
+// .global in every module.
 #define INFINITY __builtin_bit_cast(float, 0x7f800000)
 
 // 2^x, 2 ulp; subnormal inputs and results become zero. ex2(-inf) = 0.
@@ -58,7 +59,8 @@ __device__ __forceinline__ float f32_from_bf16(unsigned short bits) {
     return __uint_as_float(static_cast<unsigned>(bits) << 16);
 }
 
-// The bits of the bf16 nearest to x, ties to even; a NaN stays a NaN. (cvt.rn.bf16.f32 needs compute 8.0.)
+// The bits of the bf16 nearest to x, ties to even; a NaN stays a NaN.
+// (cvt.rn.bf16.f32 needs compute 8.0.)
 __device__ __forceinline__ unsigned short bf16_from_f32(float x) {
     unsigned bits = __float_as_uint(x);
     if (x != x) return static_cast<unsigned short>((bits >> 16) | 0x40u);  // quiet: truncating could leave infinity

@@ -31,7 +31,8 @@ pub struct Resources {
     pub spill_loads: u32,
     /// Static shared memory per block, bytes.
     pub shared: u32,
-    /// Local memory per thread, bytes: arrays that are not kept in registers, and spilled registers.
+    /// Local memory per thread, bytes: arrays that are not kept in
+    /// registers, and spilled registers.
     pub frame: u32,
 }
 
@@ -168,8 +169,8 @@ pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> 
     kernels
 }
 
-/// Reads `Used 10 registers`, `1024 bytes smem` or `ptxas  .  24 bytes stack frame` as the number and
-/// what it counts.
+/// Reads `Used 10 registers`, `1024 bytes smem` or `ptxas  .  24 bytes stack frame` as the number
+/// and what it counts.
 fn measured(part: &str) -> Option<(u32, &str)> {
     let part = part.trim().trim_start_matches("Used ");
     let part = part

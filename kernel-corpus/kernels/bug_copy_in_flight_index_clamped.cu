@@ -1,4 +1,5 @@
-// Two lanes copy one element to one place: their index is clamped, and a copy has no order with another.
+// Two lanes copy one element to one place: their index is clamped, and a copy
+// has no order with another.
 //
 // arch: compute_80
 // launch: grid=1 block=32

@@ -1,4 +1,5 @@
-// The rows of a matrix are loaded while the copies to them are in flight: the wait leaves the newest group.
+// The rows of a matrix are loaded while the copies to them are in flight: the wait
+// leaves the newest group.
 //
 // arch: compute_80
 // launch: grid=1 block=32

@@ -1,4 +1,5 @@
-// Only odd lanes wait: a wait ends the copies of the lanes that run it, and not those of their warp.
+// Only odd lanes wait: a wait ends the copies of the lanes that run it, and
+// not those of their warp.
 //
 // arch: compute_80
 // launch: grid=1 block=32

@@ -1,4 +1,5 @@
-// The edge of a tile is cleared while a copy to it is in flight: which of the two comes last is open.
+// The edge of a tile is cleared while a copy to it is in flight: which of
+// the two comes last is open.
 //
 // arch: compute_80
 // launch: grid=1 block=64

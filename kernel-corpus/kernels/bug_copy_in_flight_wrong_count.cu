@@ -1,4 +1,5 @@
-// Two groups are in flight, and the wait leaves the newest one there: the second half is read while it arrives.
+// Two groups are in flight, and the wait leaves the newest one there: the second half
+// is read while it arrives.
 //
 // arch: compute_80
 // launch: grid=1 block=32

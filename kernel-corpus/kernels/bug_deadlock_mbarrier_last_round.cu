@@ -5,7 +5,8 @@
 // args: i32[96]=iota i32[128]=zeros
 // bug: deadlock
 
-// The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
+// The barrier of `count` arrivals in each phase, an arrival, and the wait for
+// the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

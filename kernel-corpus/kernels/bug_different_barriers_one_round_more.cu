@@ -1,4 +1,5 @@
-// Each warp takes as many rounds as it has rows: the barrier in the loop of one pairs with that behind the loop of the other.
+// Each warp takes as many rounds as it has rows: the barrier in the loop of one pairs with that
+// behind the loop of the other.
 //
 // launch: grid=1 block=64
 // args: i32[96]=iota i32[64]=zeros

@@ -1,4 +1,5 @@
-// A barrier that only one warp comes to: it pairs with the next one of the others, and all that follow are out of step.
+// A barrier that only one warp comes to: it pairs with the next one of the others, and all
+// that follow are out of step.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

@@ -1,4 +1,5 @@
-// Each warp sums until its own sum is large enough, with a barrier in every round: the warps stop at different rounds.
+// Each warp sums until its own sum is large enough, with a barrier in every round: the warps
+// stop at different rounds.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

@@ -1,4 +1,5 @@
-// Two branches with a barrier each: they are two barriers, and no warp comes to one of them as a whole.
+// Two branches with a barrier each: they are two barriers, and no warp comes
+// to one of them as a whole.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

@@ -1,4 +1,5 @@
-// A barrier that half of a warp takes, and a tile that the other half reads before the next barrier.
+// A barrier that half of a warp takes, and a tile that the other half reads
+// before the next barrier.
 //
 // launch: grid=1 block=32
 // args: i32[32]=iota i32[32]=zeros

@@ -1,4 +1,5 @@
-// A barrier that the first warp alone takes, between a store to global memory and a read of it by the same block.
+// A barrier that the first warp alone takes, between a store to global memory and a read
+// of it by the same block.
 //
 // launch: grid=2 block=64
 // args: i32[128]=iota i32[128]=zeros i32[128]=zeros

@@ -1,4 +1,5 @@
-// A row goes from block to block and each adds to it. They fence behind the wait, but not before they pass it on.
+// A row goes from block to block and each adds to it. They fence behind the wait, but
+// not before they pass it on.
 //
 // launch: grid=6 block=64
 // args: i32[64]=iota i32[7]={1,0,0,0,0,0,0}

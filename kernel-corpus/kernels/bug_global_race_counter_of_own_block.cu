@@ -1,4 +1,5 @@
-// Each block counts itself in shared memory, where no other block sees it, and then reads what its neighbour wrote.
+// Each block counts itself in shared memory, where no other block sees it, and then reads
+// what its neighbour wrote.
 //
 // launch: grid=4 block=32
 // args: i32[128]=iota i32[128]=zeros i32[128]=zeros

@@ -1,4 +1,5 @@
-// The warps of a block exchange through device memory in rounds. Nothing keeps the next round's stores behind the loads.
+// The warps of a block exchange through device memory in rounds. Nothing keeps the next round's
+// stores behind the loads.
 //
 // launch: grid=2 block=128
 // args: i32[256]=iota i32[256]=zeros i32[256]=zeros

@@ -1,4 +1,5 @@
-// Bytes in global memory, four threads to a word; the last block reads the first of the first block's.
+// Bytes in global memory, four threads to a word; the last block reads the
+// first of the first block's.
 //
 // launch: grid=4 block=64
 // args: u8[256]=zeros u8[1]=zeros

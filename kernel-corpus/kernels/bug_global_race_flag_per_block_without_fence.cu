@@ -1,4 +1,5 @@
-// Each block leaves a row and sets its own flag, with no fence between them; block 0 waits for all flags and adds the rows.
+// Each block leaves a row and sets its own flag, with no fence between them; block 0 waits for all
+// flags and adds the rows.
 //
 // launch: grid=6 block=64
 // args: i32[384]=zeros u32[6]=zeros i32[64]=zeros

@@ -1,4 +1,5 @@
-// Each round replaces the values in place, with one grid.sync() in a round: none lies between the reads and the writes.
+// Each round replaces the values in place, with one grid.sync() in a round: none lies between
+// the reads and the writes.
 //
 // launch: grid=4 block=32 cooperative=yes
 // args: i32[128]=iota

@@ -1,4 +1,5 @@
-// The lanes of a warp exchange through device memory, with no __syncwarp() between the store and the load.
+// The lanes of a warp exchange through device memory, with no __syncwarp()
+// between the store and the load.
 //
 // launch: grid=2 block=32
 // args: i32[64]=iota i32[64]=zeros i32[64]=zeros

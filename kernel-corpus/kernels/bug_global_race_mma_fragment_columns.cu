@@ -1,4 +1,5 @@
-// Lane 4g + t stores its sums in columns t and t + 1, not 2t and 2t + 1: two lanes store different sums in one place.
+// Lane 4g + t stores its sums in columns t and t + 1, not 2t and 2t + 1: two lanes store
+// different sums in one place.
 //
 // arch: compute_80
 // launch: grid=1 block=32

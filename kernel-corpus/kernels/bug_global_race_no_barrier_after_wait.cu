@@ -1,4 +1,5 @@
-// Thread 0 waits for the other block's flag; the other warps read the data without waiting for thread 0.
+// Thread 0 waits for the other block's flag; the other warps read the data
+// without waiting for thread 0.
 //
 // launch: grid=2 block=96
 // args: i32[96]=iota i32[96]=zeros u32[1]=zeros i32[96]=zeros

@@ -1,4 +1,5 @@
-// The second phase reads what other blocks write in the first; __syncthreads does not wait for them.
+// The second phase reads what other blocks write in the first;
+// __syncthreads does not wait for them.
 //
 // launch: grid=4 block=32
 // args: f32[128]=iota f32[128]=zeros f32[128]=zeros

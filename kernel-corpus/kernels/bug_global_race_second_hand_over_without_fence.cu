@@ -1,4 +1,5 @@
-// Blocks hand over twice by counters: maxima with a fence before the counter, then sums without one.
+// Blocks hand over twice by counters: maxima with a fence before the
+// counter, then sums without one.
 //
 // launch: grid=5 block=32
 // args: i32[160]=iota i32[5]=zeros i32[5]=zeros u32[2]=zeros i32[2]=zeros

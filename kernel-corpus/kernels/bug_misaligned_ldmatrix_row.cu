@@ -1,4 +1,5 @@
-// Rows of 16 halves, padded by 4 against bank conflicts: every other row begins at no multiple of 16 bytes.
+// Rows of 16 halves, padded by 4 against bank conflicts: every other row begins at
+// no multiple of 16 bytes.
 //
 // arch: compute_80
 // launch: grid=1 block=32

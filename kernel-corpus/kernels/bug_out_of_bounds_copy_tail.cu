@@ -1,4 +1,5 @@
-// The last thread copies 16 bytes of a row that ends after eight of them, and states no smaller source.
+// The last thread copies 16 bytes of a row that ends after eight of them, and
+// states no smaller source.
 //
 // arch: compute_80
 // launch: grid=1 block=16

@@ -1,4 +1,5 @@
-// The sum of a window of three reads one element past the tile, which is the first one of the next array.
+// The sum of a window of three reads one element past the tile, which is the
+// first one of the next array.
 //
 // launch: grid=1 block=64
 // args: f32[66]=iota f32[64]=zeros

@@ -1,5 +1,5 @@
-// Rows are addressed as if each had a pad of one element, but the tile was declared without: its last rows lie in the next
-// array.
+// Rows are addressed as if each had a pad of one element, but the tile was declared without: its
+// last rows lie in the next array.
 //
 // launch: grid=1 block=16,16
 // args: f32[256]=iota f32[256]=zeros

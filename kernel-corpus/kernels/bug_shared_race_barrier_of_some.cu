@@ -1,4 +1,4 @@
-// A barrier in a branch that part of the block takes; the rest reads what it should have waited for.
+// A barrier in a branch that part of the block takes; the rest reads what it should wait for.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

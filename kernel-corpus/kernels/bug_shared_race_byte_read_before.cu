@@ -1,4 +1,5 @@
-// Bytes are read by all threads; those of the first warp are overwritten by the second, with no barrier between.
+// Bytes are read by all threads; those of the first warp are overwritten by the second,
+// with no barrier between.
 //
 // launch: grid=1 block=64
 // args: u8[64]=iota u8[64]=uninit

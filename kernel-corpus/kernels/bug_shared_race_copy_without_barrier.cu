@@ -1,4 +1,5 @@
-// Each thread waits for its own copies, and then reads what another thread has copied: no barrier is between.
+// Each thread waits for its own copies, and then reads what another thread has
+// copied: no barrier is between.
 //
 // arch: compute_80
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// A thread clears a counter by a plain write and counts itself at once; the others count with no barrier between.
+// A thread clears a counter by a plain write and counts itself at once; the others count
+// with no barrier between.
 //
 // launch: grid=1 block=64
 // args: i32[1]=zeros

@@ -1,4 +1,5 @@
-// Four threads write the bytes of a word; the next warp reads the first of them, with no barrier between.
+// Four threads write the bytes of a word; the next warp reads the first of them,
+// with no barrier between.
 //
 // launch: grid=1 block=64
 // args: u8[32]=iota u8[32]=uninit

@@ -1,4 +1,5 @@
-// Two arrays carved out of dynamic shared memory overlap, because the first is longer than its author thought.
+// Two arrays carved out of dynamic shared memory overlap, because the first is longer
+// than its author thought.
 //
 // launch: grid=1 block=64 shared=512
 // args: f32[64]=iota f32[64]=zeros

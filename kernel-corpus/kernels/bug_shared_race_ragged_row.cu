@@ -1,4 +1,5 @@
-// Seven sums are loaded in two groups of four words, of which the last is unused; the one before it is stored meanwhile.
+// Seven sums are loaded in two groups of four words, of which the last is unused; the one
+// before it is stored meanwhile.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

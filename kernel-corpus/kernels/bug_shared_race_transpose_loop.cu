@@ -1,4 +1,5 @@
-// A block transposes two tiles in turn, and overwrites the first while columns of it are still read.
+// A block transposes two tiles in turn, and overwrites the first while
+// columns of it are still read.
 //
 // launch: grid=1 block=16,16
 // args: i32[512]=iota i32[512]=zeros

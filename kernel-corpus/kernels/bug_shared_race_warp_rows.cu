@@ -1,4 +1,4 @@
-// Each warp reverses rows through shared memory, and stores the next row while lanes still read this one.
+// A warp reverses rows through shared memory, and stores the next row while lanes read this one.
 //
 // launch: grid=1 block=64
 // args: i32[256]=iota i32[256]=zeros

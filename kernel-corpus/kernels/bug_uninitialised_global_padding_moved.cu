@@ -1,4 +1,5 @@
-// Rows of 30 in rows of 32: the padding is passed on to another lane, which adds it to its own value.
+// Rows of 30 in rows of 32: the padding is passed on to another lane, which
+// adds it to its own value.
 //
 // launch: grid=1 block=32
 // args: f32[120]=iota f32[128]=uninit f32[32]=zeros

@@ -1,4 +1,5 @@
-// Records in an array of a thread, some without a weight, are exchanged; then a weight that was set nowhere is used.
+// Records in an array of a thread, some without a weight, are exchanged; then a weight that
+// was set nowhere is used.
 //
 // launch: grid=1 block=32
 // args: i32[64]=iota i32[32]=zeros

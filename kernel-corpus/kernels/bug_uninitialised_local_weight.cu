@@ -1,4 +1,5 @@
-// A thread keeps points of three coordinates, some with a weight, in an array of its own, and reads one weight too many.
+// A thread keeps points of three coordinates, some with a weight, in an array of its own, and
+// reads one weight too many.
 //
 // launch: grid=1 block=32
 // args: i32[36]=iota i32[32]=zeros i32=20

@@ -1,4 +1,5 @@
-// The fourth component of a vector is not padding: it was computed from a variable that was not set.
+// The fourth component of a vector is not padding: it was computed from a
+// variable that was not set.
 //
 // launch: grid=1 block=32
 // args: i32[35]=iota i32[128]=zeros i32=20

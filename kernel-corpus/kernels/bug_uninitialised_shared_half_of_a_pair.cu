@@ -1,4 +1,5 @@
-// An odd number of halves, loaded in pairs: the last pair's high half, which nobody sets, enters the sum.
+// An odd number of halves, loaded in pairs: the last pair's high half, which
+// nobody sets, enters the sum.
 //
 // launch: grid=1 block=32
 // args: u16[63]=iota u32[32]=zeros i32=63

@@ -1,4 +1,5 @@
-// Argmax of values that travel with their index, which is set only where a value is above 0. The largest is 0.
+// Argmax of values that travel with their index, which is set only where a value is
+// above 0. The largest is 0.
 //
 // launch: grid=1 block=64
 // args: f32[64]=zeros f32[64]=iota f32[1]=zeros

@@ -1,4 +1,5 @@
-// The fourth component of points is set nowhere. Points are moved as a whole, and it is used behind that.
+// The fourth component of points is set nowhere. Points are moved as a whole,
+// and it is used behind that.
 //
 // launch: grid=1 block=32
 // args: f32[96]=iota f32[32]=zeros

@@ -1,4 +1,5 @@
-// Threads beyond the end return before they have filled their part of the tile, and the others read all of it.
+// Threads beyond the end return before they have filled their part of the tile, and
+// the others read all of it.
 //
 // launch: grid=1 block=64
 // args: i32[40]=iota i32[40]=zeros i32=40

@@ -1,4 +1,5 @@
-// Points of three coordinates, some with a weight, are stored whole, and one weight too many is read.
+// Points of three coordinates, some with a weight, are stored whole, and one
+// weight too many is read.
 //
 // launch: grid=1 block=32
 // args: i32[35]=iota i32[32]=zeros i32=20

@@ -1,4 +1,5 @@
-// Who sets a counter by a plain write and adds to it atomically at once may do so, if the others come later.
+// Who sets a counter by a plain write and adds to it atomically at once may do so,
+// if the others come later.
 //
 // launch: grid=3 block=64
 // args: i32[1]=ones i32[1]=zeros i32[3]=uninit

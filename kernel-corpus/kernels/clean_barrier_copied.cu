@@ -1,5 +1,5 @@
-// A barrier in a loop that the compiler unrolls, and in a function that is called in two places, one behind the other; a
-// warp leaves before the last one.
+// A barrier in a loop that the compiler unrolls, and in a function that is called in two places,
+// one behind the other; a warp leaves before the last one.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit i32=7

@@ -1,4 +1,5 @@
-// A warp with nothing to add meets the others once and returns; the others have a barrier of their own.
+// A warp with nothing to add meets the others once and returns; the others
+// have a barrier of their own.
 //
 // launch: grid=1 block=96
 // args: i32[96]=iota i32[64]=zeros i32=64

@@ -1,5 +1,6 @@
-// One warp fills a tile and the other uses it: each has a barrier in its own branch, and they pair. CUDA's guide wants one
-// __syncthreads() for all; PTX counts warps at a barrier, wherever it stands, and people rely on it.
+// One warp fills a tile and the other uses it: each has a barrier in its own branch, and they pair.
+// CUDA's guide wants one __syncthreads() for all; PTX counts warps at a barrier, wherever it
+// stands, and people rely on it.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

@@ -1,5 +1,5 @@
-// One warp fills a tile and the other uses it, with a barrier in each branch: allowed for PTX barriers, not for
-// __syncthreads().
+// One warp fills a tile and the other uses it, with a barrier in each branch: allowed for PTX
+// barriers, not for __syncthreads().
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

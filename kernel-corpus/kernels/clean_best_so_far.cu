@@ -1,4 +1,5 @@
-// The best so far is only looked at once there is one: `!found || x > best` reads no unset variable.
+// The best so far is only looked at once there is one: `!found || x > best`
+// reads no unset variable.
 //
 // launch: grid=1 block=32
 // args: i32[96]=iota i32[32]=uninit i32=3

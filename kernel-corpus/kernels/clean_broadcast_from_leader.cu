@@ -1,5 +1,5 @@
-// Only the leader sets its variable before it is broadcast, as in NVIDIA's programming guide; no other lane's is
-// read.
+// Only the leader sets its variable before it is broadcast, as in NVIDIA's programming guide;
+// no other lane's is read.
 //
 // launch: grid=1 block=64
 // args: i32[2]={40,50} i32[64]=uninit

@@ -1,4 +1,5 @@
-// A sum of doubles by compare-and-swap, as in the CUDA programming guide: the loop starts with a plain read.
+// A sum of doubles by compare-and-swap, as in the CUDA programming guide: the loop
+// starts with a plain read.
 //
 // launch: grid=4 block=32
 // args: f64[128]=iota f64[2]=zeros

@@ -1,4 +1,5 @@
-// The maximum of floats by compare-and-swap on integers, which starts with a plain read of the float.
+// The maximum of floats by compare-and-swap on integers, which starts with a
+// plain read of the float.
 //
 // launch: grid=4 block=64
 // args: f32[256]=iota f32[4]=zeros

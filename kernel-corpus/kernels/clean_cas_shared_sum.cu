@@ -1,4 +1,5 @@
-// Sums of doubles and of 16-bit numbers in shared memory, by compare-and-swap loops that start with a plain read.
+// Sums of doubles and of 16-bit numbers in shared memory, by compare-and-swap loops that
+// start with a plain read.
 //
 // launch: grid=2 block=64
 // args: f64[64]=iota f64[2]=zeros u16[2]=zeros

@@ -1,5 +1,5 @@
-// The lanes in a branch reserve places in a queue with one atomic; the sum of squares does not depend on their
-// order.
+// The lanes in a branch reserve places in a queue with one atomic; the sum of squares does
+// not depend on their order.
 //
 // launch: grid=2 block=64
 // args: i32[128]=iota i32[64]=zeros i32[1]=zeros i32[1]=zeros

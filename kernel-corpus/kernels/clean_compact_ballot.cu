@@ -1,5 +1,5 @@
-// Elements that pass a test move together: a ballot gives each its place in the warp, shared sums that of the
-// warp.
+// Elements that pass a test move together: a ballot gives each its place in the warp,
+// shared sums that of the warp.
 //
 // launch: grid=1 block=128
 // args: i32[128]=iota i32[128]=zeros i32[1]=uninit

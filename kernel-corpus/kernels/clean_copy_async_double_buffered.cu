@@ -1,4 +1,5 @@
-// While the block sums one row, the next is in flight to the other buffer: one group stays behind at each wait.
+// While the block sums one row, the next is in flight to the other buffer: one group
+// stays behind at each wait.
 //
 // arch: compute_80
 // launch: grid=2 block=64

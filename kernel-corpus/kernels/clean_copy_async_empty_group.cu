@@ -1,5 +1,6 @@
-// Groups belong to threads: odd lanes commit an empty group behind their copy, so a wait for all but one group covers it.
-// The even lanes' copies are still in flight then, and nobody reads them before the next wait.
+// Groups belong to threads: odd lanes commit an empty group behind their copy, so a wait for all
+// but one group covers it. The even lanes' copies are still in flight then, and nobody reads
+// them before the next wait.
 //
 // arch: compute_80
 // launch: grid=1 block=32

@@ -1,4 +1,5 @@
-// A thread reads its own copies behind its wait with no barrier; the groups behind it stay in flight to the end.
+// A thread reads its own copies behind its wait with no barrier; the groups behind it
+// stay in flight to the end.
 //
 // arch: compute_80
 // launch: grid=2 block=64

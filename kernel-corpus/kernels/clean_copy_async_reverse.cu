@@ -1,4 +1,5 @@
-// Each thread copies 16 bytes, waits for them, and reads behind the barrier what others have copied.
+// Each thread copies 16 bytes, waits for them, and reads behind the barrier
+// what others have copied.
 //
 // arch: compute_80
 // launch: grid=2 block=16

@@ -1,4 +1,5 @@
-// One warp copies a row for the other, waits, and arrives at the barrier; then it copies the next to the other buffer.
+// One warp copies a row for the other, waits, and arrives at the barrier; then it copies the
+// next to the other buffer.
 //
 // arch: compute_80
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// Tiles of a ragged row: a smaller source, down to none, leaves zeros, and so does a source that is to be ignored.
+// Tiles of a ragged row: a smaller source, down to none, leaves zeros, and so does a
+// source that is to be ignored.
 //
 // arch: compute_80
 // launch: grid=1 block=32

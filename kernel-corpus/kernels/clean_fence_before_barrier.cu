@@ -1,4 +1,5 @@
-// Every thread fences before the barrier; behind it thread 0 counts for the block. The last block adds the rows.
+// Every thread fences before the barrier; behind it thread 0 counts for the block. The
+// last block adds the rows.
 //
 // launch: grid=5 block=64
 // args: i32[320]=uninit u32[1]=zeros i32[64]=uninit

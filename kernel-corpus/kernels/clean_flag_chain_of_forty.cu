@@ -1,4 +1,5 @@
-// A row goes through 40 blocks, each of which changes it in place: wait, fence, barrier, change, fence, barrier, flag.
+// A row goes through 40 blocks, each of which changes it in place: wait, fence, barrier,
+// change, fence, barrier, flag.
 //
 // launch: grid=40 block=64
 // args: i32[64]=iota u32[1]=zeros

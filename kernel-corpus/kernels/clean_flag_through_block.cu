@@ -1,4 +1,5 @@
-// One warp hands its values to another of its block by a flag and a fence of the block; that one publishes them to all.
+// One warp hands its values to another of its block by a flag and a fence of the block; that
+// one publishes them to all.
 //
 // launch: grid=2 block=64
 // args: i32[32]=zeros i32[1]=zeros i32[32]=zeros

@@ -1,4 +1,5 @@
-// Block 2 waits for block 1 only, which waited for block 0; what block 0 wrote is visible to it all the same.
+// Block 2 waits for block 1 only, which waited for block 0; what block 0 wrote is
+// visible to it all the same.
 //
 // launch: grid=3 block=32
 // args: i32[32]=iota i32[64]=uninit u32[2]=zeros i32[32]=uninit

@@ -1,4 +1,5 @@
-// Lanes of a warp exchange through global memory, across __syncwarp: in rounds, with one before and one after the load.
+// Lanes of a warp exchange through global memory, across __syncwarp: in rounds, with one
+// before and one after the load.
 //
 // launch: grid=2 block=64
 // args: i32[128]=iota i32[128]=uninit i32[128]=uninit

@@ -1,4 +1,5 @@
-// A barrier between blocks: arrive, wait until all have, with fences; then blocks read each other's results.
+// A barrier between blocks: arrive, wait until all have, with fences; then blocks
+// read each other's results.
 //
 // launch: grid=4 block=32
 // args: i32[128]=iota i32[128]=uninit u32[1]=zeros i32[128]=uninit

@@ -1,4 +1,5 @@
-// Values travel in pairs of which one half is set: as a union whose rest is never read, and packed into 64 bits.
+// Values travel in pairs of which one half is set: as a union whose rest is never read,
+// and packed into 64 bits.
 //
 // launch: grid=1 block=32
 // args: i32[33]=iota u64[32]=uninit i32[32]=zeros i32[32]=zeros
@@ -25,7 +26,8 @@ extern "C" __global__ void exchange(const int* in, unsigned long long* words, in
     __syncwarp();
     word.bits = words[31 - t];
     sums[t] = word.pair.count + word.pair.value;
-    // The high half, and bytes 0 and 3 of what is made of the low one, are set nowhere and thrown away.
+    // The high half, and bytes 0 and 3 of what is made of the low one, are set
+    // nowhere and thrown away.
     asm volatile(
         "{ .reg .b64 pair; .reg .b32 unset, low;"
         "  mov.b64 pair, {%1, unset}; shl.b64 pair, pair, 8; shr.u64 pair, pair, 8; cvt.u32.u64 low, pair;"

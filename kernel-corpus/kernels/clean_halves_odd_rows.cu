@@ -1,4 +1,5 @@
-// Rows of 33 halves, one for each block: the words where rows meet belong to two blocks, the halves to one.
+// Rows of 33 halves, one for each block: the words where rows meet belong to two
+// blocks, the halves to one.
 //
 // launch: grid=5 block=33
 // args: u16[165]=iota

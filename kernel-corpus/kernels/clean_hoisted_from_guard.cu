@@ -1,5 +1,5 @@
-// Set and used under one condition: the compiler computes with the variables outside of it, before the loop, where some
-// threads have not set them.
+// Set and used under one condition: the compiler computes with the variables outside of it, before
+// the loop, where some threads have not set them.
 //
 // launch: grid=1 block=32
 // args: i32[32]=iota i32[96]=zeros i32=3

@@ -1,4 +1,5 @@
-// All threads write, a barrier gathers them, thread 0 fences for all; all threads of the last block read.
+// All threads write, a barrier gathers them, thread 0 fences for all; all
+// threads of the last block read.
 //
 // launch: grid=4 block=32
 // args: i32[128]=iota i32[128]=uninit u32[1]=zeros i32[32]=uninit

@@ -1,4 +1,5 @@
-// Lanes with the same key find each other; each group shuffles and votes with its own mask, at one instruction.
+// Lanes with the same key find each other; each group shuffles and votes with its own
+// mask, at one instruction.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

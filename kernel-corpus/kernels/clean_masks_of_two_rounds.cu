@@ -1,5 +1,5 @@
-// Half-warps exchange in the first round, the whole warp in the second; the upper half comes to the first round when the
-// lower half waits in the second already.
+// Half-warps exchange in the first round, the whole warp in the second; the upper half comes to the
+// first round when the lower half waits in the second already.
 //
 // launch: grid=1 block=32
 // args: i32[32]=iota i32[32]=uninit i32[1]=zeros

@@ -1,4 +1,5 @@
-// A product of a 16 by 16 and a 16 by 8 matrix on a tensor core: asynchronous copies, loads of matrices, one product.
+// A product of a 16 by 16 and a 16 by 8 matrix on a tensor core: asynchronous copies, loads
+// of matrices, one product.
 //
 // arch: compute_80
 // launch: grid=1 block=32

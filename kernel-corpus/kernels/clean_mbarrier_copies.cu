@@ -10,7 +10,8 @@
 // expect 1: f32 98 97 96 95 94 93 92 91 90 89 88 87 86 85 84 83 82 81 80 79 78 77 76 75 74 73 72 71 70 69 68 67 66
 // expect 1: f32 65 64
 
-// The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
+// The barrier of `count` arrivals in each phase, an arrival, and the wait for
+// the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

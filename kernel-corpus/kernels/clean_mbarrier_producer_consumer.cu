@@ -15,7 +15,8 @@
 // expect 1: i32 252 251 250 249 248 247 246 245 244 243 242 241 240 239 238 237 236 235 234 233 232 231 230 229 228
 // expect 1: i32 227 226 225 224
 
-// The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
+// The barrier of `count` arrivals in each phase, an arrival, and the wait for
+// the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

@@ -7,7 +7,8 @@
 // expect 1: i32 31 30 29 28 27 26 25 24 23 22 21 20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0 63 62 61 60 59
 // expect 1: i32 58 57 56 55 54 53 52 51 50 49 48 47 46 45 44 43 42 41 40 39 38 37 36 35 34 33 32
 
-// The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
+// The barrier of `count` arrivals in each phase, an arrival, and the wait for
+// the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

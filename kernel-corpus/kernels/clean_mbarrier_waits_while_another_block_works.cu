@@ -7,7 +7,8 @@
 // expect 0: i32 7
 // expect 1: i32 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7 7
 
-// The barrier of `count` arrivals in each phase, an arrival, and the wait for the phase of this parity.
+// The barrier of `count` arrivals in each phase, an arrival, and the wait for
+// the phase of this parity.
 __device__ void init(unsigned barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }

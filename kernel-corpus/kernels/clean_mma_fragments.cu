@@ -1,4 +1,5 @@
-// A product of 16 by 16 ones and columns 0, 1, 2, …: lane 4g + t has the columns 2t and 2t + 1 of rows g and g + 8.
+// A product of 16 by 16 ones and columns 0, 1, 2, …: lane 4g + t has the columns 2t and
+// 2t + 1 of rows g and g + 8.
 //
 // arch: compute_80
 // launch: grid=1 block=32

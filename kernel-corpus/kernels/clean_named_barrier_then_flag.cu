@@ -1,4 +1,5 @@
-// Two of three warps meet at a named barrier; then one thread fences, and sets a flag that the other block waits for.
+// Two of three warps meet at a named barrier; then one thread fences, and sets a flag that
+// the other block waits for.
 //
 // launch: grid=2 block=96
 // args: i32[64]=zeros i32[1]=zeros i32[64]=zeros

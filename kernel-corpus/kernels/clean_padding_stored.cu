@@ -1,4 +1,5 @@
-// Points of three coordinates, some with a weight, are stored whole: what nobody set is stored, and never read.
+// Points of three coordinates, some with a weight, are stored whole: what nobody set
+// is stored, and never read.
 //
 // launch: grid=1 block=32
 // args: i32[35]=iota i32[128]=uninit i32[32]=zeros i32[32]=zeros i32=20

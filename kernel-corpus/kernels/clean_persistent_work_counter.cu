@@ -1,4 +1,5 @@
-// Blocks fetch tiles from a counter until there are none; the shared index is guarded on both sides.
+// Blocks fetch tiles from a counter until there are none; the shared index
+// is guarded on both sides.
 //
 // launch: grid=3 block=32
 // args: i32[320]=iota i32[320]=uninit i32[1]=zeros

@@ -1,4 +1,5 @@
-// Each thread changes its own three bytes in shared memory, whose words it shares with its neighbours.
+// Each thread changes its own three bytes in shared memory, whose words it
+// shares with its neighbours.
 //
 // launch: grid=1 block=64
 // args: u8[192]=iota u8[192]=uninit

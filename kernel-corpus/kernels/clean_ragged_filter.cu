@@ -1,5 +1,5 @@
-// A filter of seven taps in device memory: the compiler loads them in two groups of four words, and marks the last word,
-// which lies behind the array's end, as unused.
+// A filter of seven taps in device memory: the compiler loads them in two groups of four words, and
+// marks the last word, which lies behind the array's end, as unused.
 //
 // launch: grid=2 block=64
 // args: f32[134]=iota f32[128]=uninit

@@ -1,5 +1,6 @@
-// Seven sums in shared memory, and behind them a count that another warp stores meanwhile: the compiler loads the sums in
-// two groups of four words, and marks the last word, the count, as unused.
+// Seven sums in shared memory, and behind them a count that another warp stores
+// meanwhile: the compiler loads the sums in two groups of four words, and marks the last
+// word, the count, as unused.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit i32[1]=uninit

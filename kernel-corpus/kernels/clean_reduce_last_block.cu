@@ -1,4 +1,5 @@
-// Each block leaves a partial sum; the last to come adds them. Every thread fences, as in NVIDIA's sample.
+// Each block leaves a partial sum; the last to come adds them. Every thread
+// fences, as in NVIDIA's sample.
 //
 // launch: grid=4 block=64
 // args: f32[256]=iota f32[4]=uninit u32[1]=zeros f32[1]=uninit

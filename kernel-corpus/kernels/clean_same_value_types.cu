@@ -1,4 +1,5 @@
-// Many threads of many blocks store one value to one place: of 16 and 64 bits, and as vectors; and so in shared memory.
+// Many threads of many blocks store one value to one place: of 16 and 64 bits, and as vectors;
+// and so in shared memory.
 //
 // launch: grid=3 block=64
 // args: u16[4]=zeros f64[2]=zeros i32[8]=zeros u16[8]=zeros f64[192]=uninit

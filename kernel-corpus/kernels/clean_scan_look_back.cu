@@ -1,5 +1,5 @@
-// A scan over blocks: each waits for the sum before it, which a fence keeps ahead of its flag. Tickets give blocks
-// their order.
+// A scan over blocks: each waits for the sum before it, which a fence keeps ahead of its flag.
+// Tickets give blocks their order.
 //
 // launch: grid=6 block=32
 // args: i32[192]=iota i32[192]=uninit i32[6]=uninit i32[6]=zeros u32[1]=zeros

@@ -1,7 +1,8 @@
 // A scan that starts anew at flagged elements, by shuffles and a ballot.
 //
 // launch: grid=1 block=32
-// args: i32[32]=ones i32[32]={1,0,0,0,0,1,0,0,0,0,0,0,1,1,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,1} i32[32]=uninit
+// args: i32[32]=ones i32[32]={1,0,0,0,0,1,0,0,0,0,0,0,1,1,0,0,0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,1}
+// args: i32[32]=uninit
 // bug: none
 // expect 2: i32 1 2 3 4 5 1 2 3 4 5 6 7 1 1 2 3 4 5 6 7 8 9 10 11 1 2 3 4 5 6 7 1
 

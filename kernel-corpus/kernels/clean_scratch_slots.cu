@@ -1,5 +1,5 @@
-// More blocks than scratch slots: a block takes a free one by compare-and-swap, uses it, and gives it back, with
-// fences.
+// More blocks than scratch slots: a block takes a free one by compare-and-swap, uses it, and
+// gives it back, with fences.
 //
 // launch: grid=6 block=32
 // args: i32[192]=iota i32[192]=uninit i32[2]=zeros i32[64]=uninit

@@ -1,5 +1,5 @@
-// Three arrays lie one behind the other; each is used from its first element to its last, and some addresses are computed
-// from a place behind the end.
+// Three arrays lie one behind the other; each is used from its first element to its last, and some
+// addresses are computed from a place behind the end.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

@@ -1,4 +1,5 @@
-// Two buffers change their parts in each round, and a function walks through one or the other, each from end to end.
+// Two buffers change their parts in each round, and a function walks through one or the
+// other, each from end to end.
 //
 // launch: grid=1 block=32
 // args: i32[32]=iota i32[32]=uninit i32=3

@@ -1,5 +1,6 @@
-// Lanes of a warp exchange a row with only shuffles and votes between. CUDA documents no memory order for these, but every
-// GPU runs the shared accesses of a warp in order, and code relies on it.
+// Lanes of a warp exchange a row with only shuffles and votes between. CUDA documents
+// no memory order for these, but every GPU runs the shared accesses of a warp in
+// order, and code relies on it.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

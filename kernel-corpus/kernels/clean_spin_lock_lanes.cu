@@ -1,4 +1,5 @@
-// Every lane takes the lock in turn; unlocking within the loop's body lets the warp's other lanes have it.
+// Every lane takes the lock in turn; unlocking within the loop's body lets the
+// warp's other lanes have it.
 //
 // launch: grid=2 block=32
 // args: i32[1]=zeros i32[1]=zeros

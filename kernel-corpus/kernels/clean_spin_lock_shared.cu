@@ -1,4 +1,5 @@
-// Locks in shared memory, one a bucket; warps push to lists whose lengths do not depend on the order.
+// Locks in shared memory, one a bucket; warps push to lists whose lengths do
+// not depend on the order.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[4]=uninit i32[4]=uninit

@@ -1,4 +1,5 @@
-// Eight lanes meet the next eight, and those meet the eight after them: so the last know what the first have written.
+// Eight lanes meet the next eight, and those meet the eight after them: so the last know
+// what the first have written.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=zeros

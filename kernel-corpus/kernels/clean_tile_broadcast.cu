@@ -1,4 +1,5 @@
-// Tiles of eight lanes: each leader hands a value to its tile through shared memory, and the tile alone synchronises.
+// Tiles of eight lanes: each leader hands a value to its tile through shared memory, and the
+// tile alone synchronises.
 //
 // launch: grid=1 block=64
 // args: i32[64]=iota i32[64]=uninit

@@ -1,4 +1,5 @@
-// A transpose through a padded tile, ragged on both sides; threads outside still come to the barrier.
+// A transpose through a padded tile, ragged on both sides; threads outside
+// still come to the barrier.
 //
 // launch: grid=2,2 block=16,16
 // args: i32[500]=iota i32[500]=uninit i32=20 i32=25

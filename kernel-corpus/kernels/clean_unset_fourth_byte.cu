@@ -1,4 +1,5 @@
-// Three bytes of colour lie in a word that is loaded whole. A shift or a mask takes out what is used.
+// Three bytes of colour lie in a word that is loaded whole. A shift or a
+// mask takes out what is used.
 //
 // launch: grid=1 block=32
 // args: u8[96]=iota u32[32]=zeros i32=8 u32=0xffff

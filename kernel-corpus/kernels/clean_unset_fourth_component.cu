@@ -1,4 +1,5 @@
-// Points of three coordinates are kept as float4, loaded whole, moved and stored: nobody sets or uses the fourth.
+// Points of three coordinates are kept as float4, loaded whole, moved and stored: nobody
+// sets or uses the fourth.
 //
 // launch: grid=1 block=32
 // args: f32[96]=iota f32[32]=zeros f32[128]=uninit

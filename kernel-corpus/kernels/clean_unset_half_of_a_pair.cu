@@ -1,4 +1,5 @@
-// An odd number of halves, loaded in pairs: nobody sets the high half of the last pair, and only its low half is used.
+// An odd number of halves, loaded in pairs: nobody sets the high half of the last pair, and
+// only its low half is used.
 //
 // launch: grid=1 block=32
 // args: u16[63]=iota u16[63]=zeros i32=63
@@ -12,7 +13,8 @@ extern "C" __global__ void double_each(const unsigned short* in, unsigned short*
     unsigned short* halves = reinterpret_cast<unsigned short*>(pairs);
     for (int i = t; i < n; i += 32) halves[i] = in[i];
     __syncthreads();
-    // Both halves are added at once; the sum of the last high half is stored in shared memory, and read by nobody.
+    // Both halves are added at once; the sum of the last high half is stored in shared
+    // memory, and read by nobody.
     unsigned pair = pairs[31 - t], sum;
     asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; add.u16 low, low, low; add.u16 high, high, high;"
         "  mov.b32 %0, {low, high}; }" : "=r"(sum) : "r"(pair));

@@ -1,4 +1,5 @@
-// Argmax of values that travel with their index. Entries without a candidate have no index, and never win.
+// Argmax of values that travel with their index. Entries without a candidate have
+// no index, and never win.
 //
 // launch: grid=1 block=64
 // args: f32[50]=iota f32[1]=zeros i32[1]=zeros i32=50

@@ -1,4 +1,5 @@
-// Rows of 30 in a buffer of device memory with rows of 32, loaded four at a time: the padding is loaded, and not used.
+// Rows of 30 in a buffer of device memory with rows of 32, loaded four at a time: the padding
+// is loaded, and not used.
 //
 // launch: grid=2 block=32
 // args: f32[240]=iota f32[256]=uninit f32[64]=zeros

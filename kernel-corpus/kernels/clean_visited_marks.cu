@@ -1,4 +1,5 @@
-// Many blocks mark scattered places, some of them the same, all with the same value: of 1, 2, 4 and 8 bytes.
+// Many blocks mark scattered places, some of them the same, all with the same
+// value: of 1, 2, 4 and 8 bytes.
 //
 // launch: grid=6 block=64
 // args: u8[97]=zeros u16[97]=zeros u32[97]=zeros u64[97]=zeros

@@ -1,4 +1,5 @@
-// A block reads its shared memory, waits for two others that read theirs in another pattern, and only then writes its own.
+// A block reads its shared memory, waits for two others that read theirs in another pattern, and
+// only then writes its own.
 //
 // launch: grid=3 block=32
 // args: i32[96]=uninit i32[1]=zeros

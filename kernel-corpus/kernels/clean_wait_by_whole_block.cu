@@ -1,4 +1,5 @@
-// All threads of a block wait together: in each round thread 0 looks at the flag, and a barrier tells the others.
+// All threads of a block wait together: in each round thread 0 looks at the flag, and a
+// barrier tells the others.
 //
 // launch: grid=6 block=64
 // args: i32[64]=iota i32[64]=uninit u32[1]=zeros i32[320]=uninit

@@ -1,5 +1,5 @@
-// The threads of the last block take numbers from a counter in shared memory, for a long time, while the other blocks
-// wait for what comes of it.
+// The threads of the last block take numbers from a counter in shared memory, for a long time,
+// while the other blocks wait for what comes of it.
 //
 // launch: grid=65 block=64
 // args: u32[1]=zeros u32[8]=uninit u32[64]=uninit

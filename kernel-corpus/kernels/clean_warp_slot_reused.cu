@@ -1,4 +1,5 @@
-// Each warp has a slot of shared memory: all its lanes read it, and after a __syncwarp one of them writes it again.
+// Each warp has a slot of shared memory: all its lanes read it, and after a __syncwarp one
+// of them writes it again.
 //
 // launch: grid=1 block=96
 // args: i32[96]=iota i32[96]=uninit

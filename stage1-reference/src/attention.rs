@@ -22,8 +22,8 @@ use crate::{Attend, Error, Options, Output, Sizes};
 ///
 /// # Errors
 ///
-/// Shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a scale that is not
-/// finite: see [`Error`].
+/// Shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a
+/// scale that is not finite: see [`Error`].
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
@@ -63,8 +63,8 @@ pub fn attention(
 // ANCHOR: softmax
 /// Replaces a row of scores by their softmax and returns the log of the sum of their exponentials.
 ///
-/// The maximum is subtracted first, so that the largest exponent is 0 and nothing overflows. A row that sees no key
-/// becomes all 0.
+/// The maximum is subtracted first, so that the largest exponent is 0 and nothing overflows. A row
+/// that sees no key becomes all 0.
 fn softmax(mut row: ArrayViewMut1<'_, f32>) -> f32 {
     if row.iter().all(|&x| x == f32::NEG_INFINITY) {
         row.fill(0.0); // exp(−inf − −inf) would be NaN

@@ -32,7 +32,8 @@ impl Head<'_> {
     ];
 }
 
-/// Attention by a function that computes `o` `[nq, D]` and `lse` `[nq]` of one head, and gets them full of NaN.
+/// Attention by a function that computes `o` `[nq, D]` and `lse` `[nq]` of one head,
+/// and gets them full of NaN.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 use std::fmt;
 
 /// A part of the problem that an implementation may lack: see
-/// [`Options::features`](crate::Options::features) and [`Error::Unsupported`](crate::Error::Unsupported).
+/// [`Options::features`](crate::Options::features) and
+/// [`Error::Unsupported`](crate::Error::Unsupported).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Feature {

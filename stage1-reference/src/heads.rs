@@ -17,7 +17,8 @@ pub fn apply(linear: &Linear, x: ArrayView3<'_, f32>) -> Array3<f32> {
 // ANCHOR_END: linear
 
 // ANCHOR: heads
-/// `[B, N, hidden]` to `[B, H, N, D]`, where `hidden = H · D`: each head takes D neighbouring columns.
+/// `[B, N, hidden]` to `[B, H, N, D]`, where `hidden = H · D`: each head
+/// takes D neighbouring columns.
 pub fn split_heads(x: Array3<f32>, heads: usize) -> Array4<f32> {
     let (batch, n, hidden) = x.dim();
     let shape = (batch, n, heads, hidden / heads);

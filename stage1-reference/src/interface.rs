@@ -9,18 +9,19 @@ use crate::{MultiHeadAttention, Options};
 pub struct Output {
     /// The attended values, `[B, H, nq, D]`. A row that sees no key is 0.
     pub o: Array4<f32>,
-    /// `ln Σ exp(score)` of each row of masked, scaled scores, `[B, H, nq]`. A row that sees no key has −inf.
+    /// `ln Σ exp(score)` of each row of masked, scaled scores, `[B, H, nq]`. A row
+    /// that sees no key has −inf.
     pub lse: Array3<f32>,
 }
 
-/// An implementation of attention on host arrays. The suites of `conformance` judge anything that has it: that of this
-/// crate, those of later stages, and an exercise's.
+/// An implementation of attention on host arrays. The suites of `conformance` judge anything that
+/// has it: that of this crate, those of later stages, and an exercise's.
 pub trait Attend {
     /// Why arguments were refused.
     type Error: error::Error + Send + 'static;
 
-    /// `o = softmax(scale · q kᵀ + mask) v`, and the log-sum-exp of each row of scores. `q` is `[B, H, nq, D]`; `k` and `v` are
-    /// `[B, H_kv, nk, D]` with `H % H_kv == 0`.
+    /// `o = softmax(scale · q kᵀ + mask) v`, and the log-sum-exp of each row of scores. `q` is
+    /// `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`.
     ///
     /// # Errors
     ///
@@ -41,7 +42,8 @@ pub trait Attend {
 
 /// An implementation of the multi-head layer.
 pub trait MultiHead: Attend {
-    /// Applies `layer` to `x`, `[B, N, hidden]`: projects, splits heads, attends, merges, projects back to `[B, N, hidden]`.
+    /// Applies `layer` to `x`, `[B, N, hidden]`: projects, splits heads, attends, merges, projects
+    /// back to `[B, N, hidden]`.
     ///
     /// # Errors
     ///

@@ -11,10 +11,12 @@ pub struct Linear {
     pub bias: Option<Array1<f32>>,
 }
 
-/// A multi-head attention layer: project to queries, keys and values, attend in every head, project back.
+/// A multi-head attention layer: project to queries, keys and values, attend in
+/// every head, project back.
 ///
-/// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2. With the same weights (transposed) it
-/// computes what `torch.nn.MultiheadAttention(hidden, heads, batch_first=True)` computes from `x, x, x`.
+/// Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2. With the same weights
+/// (transposed) it computes what `torch.nn.MultiheadAttention(hidden, heads, batch_first=True)`
+/// computes from `x, x, x`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultiHeadAttention {
     /// To queries, `[hidden, hidden]`.
@@ -34,7 +36,8 @@ impl MultiHeadAttention {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] names the first weight or bias that does not fit, or `x` if `hidden` is 0 or no multiple of `heads`.
+    /// [`Error::Shape`] names the first weight or bias that does not fit, or `x` if `hidden` is 0
+    /// or no multiple of `heads`.
     pub fn check(&self, x: ArrayView3<'_, f32>) -> Result<(), Error> {
         let (hidden, heads) = (x.dim().2, self.heads);
         let shape_error = |argument, actual: &[usize], expected| {

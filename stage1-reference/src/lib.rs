@@ -4,17 +4,21 @@
 //!
 //! - [`attention()`]: `o = softmax(scale · q kᵀ + mask) v` on `[B, H, N, D]` arrays.
 //! - [`Options`] and [`Mask`]: which keys a query sees. The later stages use them, too.
-//! - [`MultiHeadAttention`]: the layer around it: project, split heads, attend, concatenate, project.
+//! - [`MultiHeadAttention`]: the layer around it: project, split heads,
+//!   attend, concatenate, project.
 //!
 //! [`by_head`] and [`tiles`] cut attention into heads and tiles, for stage 3 and its exercise.
 //!
-//! [`Attend`] and [`MultiHead`] are the stage's interface: an exercise implements it, a suite in `conformance` judges it.
-//! Without the feature `solution` only the interface and these are there: an exercise cannot call what it is to compute.
+//! [`Attend`] and [`MultiHead`] are the stage's interface: an exercise implements it, a suite in
+//! `conformance` judges it. Without the feature `solution` only the interface and these are there:
+//! an exercise cannot call what it is to compute.
 //!
-//! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. `q` and
-//! `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads (grouped-query attention).
+//! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension.
+//! `q` and `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads
+//! (grouped-query attention).
 //!
-//! Left out: speed. Each head's whole score matrix is formed; nothing is tiled or runs in parallel. Stage 3 changes that.
+//! Left out: speed. Each head's whole score matrix is formed; nothing is tiled or runs in
+//! parallel. Stage 3 changes that.
 
 #[cfg(feature = "solution")]
 mod attention;

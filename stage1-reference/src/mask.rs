@@ -5,10 +5,11 @@ use ndarray::Array4;
 use crate::options::BLOCK;
 use crate::{Error, Options, Sizes, Window};
 
-/// Which keys a query sees: all masks of one problem, combined and checked. Made by [`Options::combined`].
+/// Which keys a query sees: all masks of one problem, combined and checked. Made
+/// by [`Options::combined`].
 ///
-/// Causal mask and window are one band of diagonals `j − i`; a key length cuts off columns; a block-sparse mask cuts
-/// out squares; an additive mask has a value for every score.
+/// Causal mask and window are one band of diagonals `j − i`; a key length cuts off columns; a
+/// block-sparse mask cuts out squares; an additive mask has a value for every score.
 ///
 /// ```
 /// use stage1_reference::{Options, Sizes, Tile};
@@ -34,7 +35,8 @@ pub struct Mask<'a> {
 pub enum Tile {
     /// No row sees any of the keys: the tile can be skipped.
     Masked,
-    /// Every row sees all of the keys, and nothing is added to the scores: they can be used as they are.
+    /// Every row sees all of the keys, and nothing is added to the scores: they
+    /// can be used as they are.
     Full,
     /// Anything else: every score needs its [`Mask::bias`].
     Mixed,
@@ -59,8 +61,8 @@ impl Options {
 
 impl Mask<'_> {
     // ANCHOR: visible
-    /// Summand of the scaled score of query `i` and key `j` in batch `b` and head `h`: −inf if any mask hides
-    /// the key, else the value of the additive mask, or 0. Keys from nk on are hidden.
+    /// Summand of the scaled score of query `i` and key `j` in batch `b` and head `h`: −inf if any
+    /// mask hides the key, else the value of the additive mask, or 0. Keys from nk on are hidden.
     ///
     /// # Panics
     ///
@@ -81,7 +83,8 @@ impl Mask<'_> {
         }
     }
 
-    /// True if query `i` sees key `j` in batch `b` and head `h`: its [`bias`](Self::bias) is not −inf.
+    /// True if query `i` sees key `j` in batch `b` and head `h`: its
+    /// [`bias`](Self::bias) is not −inf.
     ///
     /// # Panics
     ///
@@ -91,12 +94,14 @@ impl Mask<'_> {
     }
     // ANCHOR_END: visible
 
-    /// The diagonals `j − i` that causal mask and window let through, within `−nq..=nk`; never empty.
+    /// The diagonals `j − i` that causal mask and window let through, within
+    /// `−nq..=nk`; never empty.
     pub fn diagonals(&self) -> RangeInclusive<i64> {
         self.band.0..=self.band.1
     }
 
-    /// Number of keys of sequence `b`, at most nk. Rows of `k` and `v` from there on must not be read.
+    /// Number of keys of sequence `b`, at most nk. Rows of `k` and `v` from
+    /// there on must not be read.
     ///
     /// # Panics
     ///
@@ -108,11 +113,13 @@ impl Mask<'_> {
         }
     }
 
-    /// Effect of the masks on the scores of queries `rows` and keys `keys` in batch `b` and head `h`.
+    /// Effect of the masks on the scores of queries `rows` and keys `keys`
+    /// in batch `b` and head `h`.
     ///
-    /// Exact but for the additive mask, whose values are not looked at: with one, a tile is `Mixed` unless the other
-    /// masks make it `Masked`. A tile may be ragged: rows from nq on do not count, keys from nk on are hidden. A tile
-    /// without rows or keys is `Masked`. Takes time for each block of the tile that has a bit, not for each score.
+    /// Exact but for the additive mask, whose values are not looked at: with one, a tile is `Mixed`
+    /// unless the other masks make it `Masked`. A tile may be ragged: rows from nq on do not count,
+    /// keys from nk on are hidden. A tile without rows or keys is `Masked`. Takes time for each
+    /// block of the tile that has a bit, not for each score.
     ///
     /// # Panics
     ///
@@ -148,7 +155,8 @@ impl Mask<'_> {
         if rows.is_empty() || keys.is_empty() {
             return Tile::Masked;
         }
-        // A rectangle crosses every diagonal from its lower left corner's to its upper right corner's.
+        // A rectangle crosses every diagonal from its lower left corner's to
+        // its upper right corner's.
         let lower_left = signed(keys.start) - signed(rows.end - 1);
         let upper_right = signed(keys.end - 1) - signed(rows.start);
         let (first, last) = self.band;
@@ -165,7 +173,8 @@ impl Mask<'_> {
 impl Sizes {
     /// First and last diagonal `j − i` that causal mask and window let through, within `−nq..=nk`.
     pub fn diagonals(&self, causal: bool, window: Option<Window>) -> (i64, i64) {
-        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i stands at key i + nk − nq.
+        // Aligned bottom-right: the queries are the last nq of nk tokens, so query i
+        // stands at key i + nk − nq.
         let own = signed(self.nk) - signed(self.nq);
         let (left, right) = window.map_or((usize::MAX, usize::MAX), |w| (w.left, w.right));
         let right = if causal { 0 } else { right };

@@ -5,8 +5,8 @@ use crate::{Error, Feature, Sizes};
 
 /// Scale and masks of an attention problem.
 ///
-/// The default is the default scale and no mask. The masks combine: a key is seen only if every mask lets it be.
-/// [`Mask`](crate::Mask) is all of them together.
+/// The default is the default scale and no mask. The masks combine: a key is seen only if every
+/// mask lets it be. [`Mask`](crate::Mask) is all of them together.
 ///
 /// ```
 /// use stage1_reference::Options;
@@ -18,25 +18,29 @@ use crate::{Error, Feature, Sizes};
 pub struct Options {
     /// Factor of the scores `q kᵀ`; `1 / sqrt(D)` if `None`.
     pub scale: Option<f32>,
-    /// Causal mask: query `i` sees only the keys `j ≤ i + nk − nq` (aligned bottom-right: the last query sees all keys).
+    /// Causal mask: query `i` sees only the keys `j ≤ i + nk − nq` (aligned bottom-right: the
+    /// last query sees all keys).
     pub causal: bool,
     /// Sliding window: the keys that a query sees to either side.
     pub window: Option<Window>,
-    /// Number of keys of each sequence of the batch, `[B]`, each at most nk. The rows of `k` and `v` from there on are
-    /// padding: they are never read and may hold anything, NaN included. Causal mask and window do not move with it.
+    /// Number of keys of each sequence of the batch, `[B]`, each at most nk. The rows of `k` and
+    /// `v` from there on are padding: they are never read and may hold anything, NaN included.
+    /// Causal mask and window do not move with it.
     pub key_lengths: Option<Vec<usize>>,
-    /// Additive mask of the scaled scores: `[B or 1, H or 1, nq, nk]`, where an axis of 1 is repeated. `−inf` hides a key.
+    /// Additive mask of the scaled scores: `[B or 1, H or 1, nq, nk]`, where an axis of 1 is
+    /// repeated. `−inf` hides a key.
     pub mask: Option<Array4<f32>>,
-    /// Block-sparse mask, for blocks of [`BLOCK`] queries × [`BLOCK`] keys: `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`,
-    /// where an axis of 1 is repeated. `true` shows the block, `false` hides all of it.
+    /// Block-sparse mask, for blocks of [`BLOCK`] queries × [`BLOCK`] keys:
+    /// `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`, where an axis of 1 is repeated. `true`
+    /// shows the block, `false` hides all of it.
     pub blocks: Option<Array4<bool>>,
 }
 
 /// Rows and columns of a block of [`Options::blocks`], whatever the tile of an implementation.
 pub const BLOCK: usize = 64;
 
-/// A sliding window: query `i` sees the keys `p − left ≤ j ≤ p + right`, where `p = i + nk − nq` (aligned
-/// bottom-right, as the causal mask is). `usize::MAX` is no bound.
+/// A sliding window: query `i` sees the keys `p − left ≤ j ≤ p + right`, where `p = i + nk − nq`
+/// (aligned bottom-right, as the causal mask is). `usize::MAX` is no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Window {
     /// Keys seen before position `p`.
@@ -52,8 +56,8 @@ impl Options {
         self
     }
 
-    /// With the causal mask: query `i` sees the keys `j ≤ i + nk − nq`. If there are more queries than keys, the first
-    /// `nq − nk` see none, and their `o` is 0.
+    /// With the causal mask: query `i` sees the keys `j ≤ i + nk − nq`. If there are more queries
+    /// than keys, the first `nq − nk` see none, and their `o` is 0.
     pub fn causal(mut self) -> Self {
         self.causal = true;
         self
@@ -83,8 +87,8 @@ impl Options {
         self
     }
 
-    /// The features that these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`] and [`Feature::Strides`] are
-    /// matters of the tensors, and not among them.
+    /// The features that these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`]
+    /// and [`Feature::Strides`] are matters of the tensors, and not among them.
     pub fn features(&self) -> Vec<Feature> {
         let used = [
             (self.scale.is_some(), Feature::Scale),
@@ -111,13 +115,14 @@ impl Options {
         }
     }
 
-    /// Checks the options against the sizes of a problem. NaN in the additive mask is data, not an error.
+    /// Checks the options against the sizes of a problem. NaN in the additive
+    /// mask is data, not an error.
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] names the one of `key_lengths`, `mask` and `blocks` that does not fit, [`Error::KeyLength`]
-    /// the sequence that has more than nk keys; [`Error::Scale`] says that the scale is not finite. `operation` is the
-    /// caller's name, for the message.
+    /// [`Error::Shape`] names the one of `key_lengths`, `mask` and `blocks` that does not fit,
+    /// [`Error::KeyLength`] the sequence that has more than nk keys; [`Error::Scale`] says that the
+    /// scale is not finite. `operation` is the caller's name, for the message.
     pub fn check(&self, operation: &'static str, sizes: &Sizes) -> Result<(), Error> {
         if let Some(scale) = self.scale
             && !scale.is_finite()

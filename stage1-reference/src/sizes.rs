@@ -4,15 +4,17 @@ use crate::Error;
 
 /// The sizes of one attention problem, checked against each other.
 ///
-/// `q` and `o` are `[batch, heads, nq, head_dim]`, `k` and `v` are `[batch, kv_heads, nk, head_dim]`.
-/// Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim` is 1 to [`Sizes::MAX_HEAD_DIM`].
+/// `q` and `o` are `[batch, heads, nq, head_dim]`, `k` and `v` are
+/// `[batch, kv_heads, nk, head_dim]`. Any of `batch`, `heads`, `nq` and `nk` may be 0; `head_dim`
+/// is 1 to [`Sizes::MAX_HEAD_DIM`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sizes {
     /// Sequences in the batch, `B`.
     pub batch: usize,
     /// Heads of `q` and `o`, `H`.
     pub heads: usize,
-    /// Heads of `k` and `v`, `H_kv`; divides `heads`. Query head `h` reads key/value head `h / (H / H_kv)`.
+    /// Heads of `k` and `v`, `H_kv`; divides `heads`. Query head `h` reads
+    /// key/value head `h / (H / H_kv)`.
     pub kv_heads: usize,
     /// Rows of `q` and `o`.
     pub nq: usize,
@@ -30,8 +32,8 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] names the first of `q`, `k`, `v` that does not fit; [`Error::HeadGroups`] says that the
-    /// heads do not divide. `operation` is the caller's name, for the message.
+    /// [`Error::Shape`] names the first of `q`, `k`, `v` that does not fit; [`Error::HeadGroups`]
+    /// says that the heads do not divide. `operation` is the caller's name, for the message.
     pub fn of(
         operation: &'static str,
         q: (usize, usize, usize, usize),
@@ -61,11 +63,13 @@ impl Sizes {
         Ok(sizes)
     }
 
-    /// Checks sizes that were filled in by hand: `kv_heads` divides `heads`, and `head_dim` is 1 to 256.
+    /// Checks sizes that were filled in by hand: `kv_heads` divides `heads`,
+    /// and `head_dim` is 1 to 256.
     ///
     /// # Errors
     ///
-    /// [`Error::HeadGroups`] or [`Error::Shape`]. `operation` is the caller's name, for the message.
+    /// [`Error::HeadGroups`] or [`Error::Shape`]. `operation` is the
+    /// caller's name, for the message.
     pub fn check(&self, operation: &'static str) -> Result<(), Error> {
         let (heads, kv_heads, head_dim) = (self.heads, self.kv_heads, self.head_dim);
         // No heads at all is an empty problem, not a wrong one.

@@ -1,4 +1,5 @@
-//! The combined mask: tiles against single scores, and single scores against the sentences of the documentation.
+//! The combined mask: tiles against single scores, and single scores against the
+//! sentences of the documentation.
 
 use std::ops::Range;
 
@@ -47,7 +48,8 @@ fn ranges(positions: &[usize]) -> Vec<Range<usize>> {
     pairs.filter(|range| range.start <= range.end).collect()
 }
 
-/// Every combination of causal mask, window and key lengths, with edges inside and outside of the matrix.
+/// Every combination of causal mask, window and key lengths, with edges inside
+/// and outside of the matrix.
 fn bands(nk: usize) -> Vec<Options> {
     let windows = [
         None,

@@ -9,8 +9,8 @@
 // Block:  (32, 8): a tile of 8 rows and 32 columns of `c`.
 // Shared: none.
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
-// What limits it now: loads. If TRANSPOSED, the threads of a warp read 32 rows of `b` at once, and a
-// request takes 32 sectors, the most that it can. In both products `b` is read m times and `a` n
+// What limits it now: loads. If TRANSPOSED, the threads of a warp read 32 rows of `b` at once, and
+// a request takes 32 sectors, the most that it can. In both products `b` is read m times and `a` n
 // times, because no thread keeps a value for another.
 //
 // launch: grid=2,3,13 block=32,8

@@ -2,18 +2,18 @@
 //
 // Idea: one block per row. Its threads stride along the row in three passes: maximum, exponentials
 // and their sum, scale. Each thread keeps its own maximum or sum, and block_reduce folds them by a
-// tree in shared memory. A thread reads and writes only its own elements of x, so the passes need no
-// barrier between them.
+// tree in shared memory. A thread reads and writes only its own elements of x, so the passes need
+// no barrier between them.
 // A row that is empty or all -inf becomes 0, with log-sum-exp -inf.
 //
 // Grid:   x = rows blocks, one per row.
 // Block:  (128).
 // Shared: 128 * 4 bytes, static.
 // Reads:  x. Writes: x, lse.
-// What limits it now: on an H100 or A100 the issue of instructions. A reduction has 9 barriers and 7
-// steps in which ever fewer threads work; for a row of 256 both take more instructions than the three
-// passes. The memory of an RTX 4090 or T4 is slower than that: there it limits this rung, as it does
-// rung 2.
+// What limits it now: on an H100 or A100 the issue of instructions. A reduction has 9 barriers
+// and 7 steps in which ever fewer threads work; for a row of 256 both take more instructions than
+// the three passes. The memory of an RTX 4090 or T4 is slower than that: there it limits this
+// rung, as it does rung 2.
 //
 // launch: grid=20 block=128
 // args: f32[6000]=random f32[20]=uninit i32=300

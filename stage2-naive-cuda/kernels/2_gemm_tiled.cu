@@ -1,10 +1,10 @@
-// Matrix product, tiled: c = a * b or c = a * b^T through shared memory, one thread per element of c.
+// Matrix product, tiled: c = a * b or c = a * b^T by shared memory, one thread per element of c.
 //
 // Idea: a block computes a TILE x TILE tile of `c`, in steps of TILE along k. In each step every
 // thread loads one element of `a` and one of `b` into shared memory, then multiplies a row of one
 // tile by a column of the other. Each element is read from global memory once per block instead of
-// TILE times. Both tiles are loaded along the rows of their matrix, so that the loads are coalesced;
-// a transposed `b` changes rows and columns on its way into shared memory.
+// TILE times. Both tiles are loaded along the rows of their matrix, so that the loads are
+// coalesced; a transposed `b` changes rows and columns on its way into shared memory.
 //
 // Constants: TRANSPOSED, 1 if `b` is stored transposed; else 0.
 // Grid:   (batch, ceil(n / 16), ceil(m / 16)).
@@ -13,8 +13,8 @@
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
 // Since rung 1: two tiles in shared memory. Threads beyond the edge of `c` stay, because they load
 // elements and take part in the barriers.
-// What limits it now: shared memory. Each product reads two floats there, and the reads take about ten
-// times as long as the products.
+// What limits it now: shared memory. Each product reads two floats there, and the reads take about
+// ten times as long as the products.
 //
 // launch: grid=2,5,7 block=16,16
 // define: TRANSPOSED=1
@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(TILE * TILE) gemm(
         // Beyond the edges both tiles hold 0, which adds nothing to the sum.
         a_smem[y][x] = row < m && k0 + x < k ? a[(long long)row * k + k0 + x] : 0.0f;
         if (TRANSPOSED) {
-            // The padding: threads with neighbouring x store to rows 17 floats apart, in other banks but for one pair.
+            // The padding: threads with neighbouring x store to rows 17 floats apart, in
+            // other banks but for one pair.
             const int b_row = column0 + y;
             b_smem[x][y] = b_row < n && k0 + x < k ? b[(long long)b_row * k + k0 + x] : 0.0f;
         } else {

@@ -1,8 +1,8 @@
 // Softmax of rows, in place: x = exp(x - max) / sum(exp(x - max)), and its log-sum-exp.
 //
-// Idea: one warp per row. Its lanes stride along the row, and fold their maxima and sums by shuffles:
-// registers of one lane are read by another, without shared memory and without a barrier. A block has
-// WARPS rows, whose warps do not wait for each other.
+// Idea: one warp per row. Its lanes stride along the row, and fold their maxima and sums by
+// shuffles: registers of one lane are read by another, without shared memory and without a barrier.
+// A block has WARPS rows, whose warps do not wait for each other.
 // A row that is empty or all -inf becomes 0, with log-sum-exp -inf.
 //
 // Grid:   x = ceil(rows / 4) blocks.

@@ -1,9 +1,9 @@
 // Matrix product, register-tiled: c = a * b or c = a * b^T, 4 x 4 elements of c in each thread.
 //
-// Idea: a thread computes OWN rows and OWN columns of `c`. For each p it reads OWN elements of either
-// tile from shared memory into registers, and multiplies each by each: 8 reads for 16 products,
-// where rung 2 needs 32. Its rows and columns lie SIDE apart, so that neighbouring threads read,
-// load and store neighbouring elements.
+// Idea: a thread computes OWN rows and OWN columns of `c`. For each p it reads OWN elements of
+// either tile from shared memory into registers, and multiplies each by each: 8 reads for 16
+// products, where rung 2 needs 32. Its rows and columns lie SIDE apart, so that neighbouring
+// threads read, load and store neighbouring elements.
 //
 // Constants: TRANSPOSED, 1 if `b` is stored transposed; else 0.
 // Grid:   (batch, ceil(n / 64), ceil(m / 64)).
@@ -11,10 +11,10 @@
 // Shared: (64 * 16 + 16 * 65) * 4 bytes = 8,256 bytes, static; 8,192 if not TRANSPOSED.
 // Reads:  a, b. Writes: c. k = 0 gives c = 0.
 // Since rung 2: a thread has a tile of `c` in registers, and a block one of 64 x 64.
-// What limits it now: shared memory and the issue of instructions, alike: two of five instructions are
-// products. Larger tiles in registers and reads of four floats at once go further: rung 2 of stage 4.
-// A tile of 64 x 64 also makes few blocks: 128 for p v of 32 heads, less than one for each SM of an
-// H100, and little more for an A100, whose 108 SMs wait for the 20 that have two.
+// What limits it now: shared memory and the issue of instructions, alike: two of five instructions
+// are products. Larger tiles in registers and reads of four floats at once go further: rung 2 of
+// stage 4. A tile of 64 x 64 also makes few blocks: 128 for p v of 32 heads, less than one for each
+// SM of an H100, and little more for an A100, whose 108 SMs wait for the 20 that have two.
 //
 // launch: grid=2,2,2 block=16,16
 // define: TRANSPOSED=1

@@ -1,6 +1,7 @@
 // Tree reduction over a block: one value per thread to one value for all.
 //
-// Idea: half of the threads fold the values of the other half into their own, then a quarter, until one value is left.
+// Idea: half of the threads fold the values of the other half into their own, then a quarter,
+// until one value is left.
 // Shared: THREADS * 4 bytes, given by the kernel.
 
 #pragma once
@@ -13,7 +14,8 @@ struct Sum {
     __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// Folds one value per thread into one for the whole block. All THREADS threads must call it, and all get the result.
+// Folds one value per thread into one for the whole block. All THREADS threads must call
+// it, and all get the result.
 template <int THREADS, typename Fold>
 __device__ float block_reduce(float value, float* reduce_smem /* [THREADS] */, Fold fold) {
     static_assert(THREADS >= 2 && (THREADS & (THREADS - 1)) == 0, "each step halves the number of threads, down to 1");

@@ -8,8 +8,8 @@
 // Block:  (128).
 // Shared: none.
 // Reads:  scores. Writes: scores.
-// What limits it now: device memory. A score crosses it twice for one multiplication; stage 4 merges
-// this step with its neighbours.
+// What limits it now: device memory. A score crosses it twice for one multiplication; stage 4
+// merges this step with its neighbours.
 //
 // launch: grid=100 block=128
 // args: f32[7000]=random i32=50 i32=70 f32=0.125 i32=1

@@ -1,7 +1,9 @@
-// WRONG on purpose, and used by a test only: softmax as x = exp(x) / sum(exp(x)), without subtracting the maximum.
+// WRONG on purpose, and used by a test only: softmax as x = exp(x) / sum(exp(x)), without
+// subtracting the maximum.
 //
-// It is right on small inputs, so a test with small inputs proves little. From x = 89 on exp(x) is infinite, and the
-// result is inf / inf = NaN. Below x = -104 every exponential is 0, and so is the sum.
+// It is right on small inputs, so a test with small inputs proves little. From x = 89 on
+// exp(x) is infinite, and the result is inf / inf = NaN. Below x = -104 every exponential
+// is 0, and so is the sum.
 //
 // Grid:   x = rows blocks, one per row.
 // Block:  (128).

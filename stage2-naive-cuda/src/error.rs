@@ -4,7 +4,8 @@ use gpu::arguments::ArgumentError;
 /// Why an operation of this stage did not run, or did not finish.
 ///
 /// Every variant but [`Error::Driver`] is found before anything is launched.
-// Not `non_exhaustive`: the error of stage 4 has a variant for each of these, and its conversion is complete.
+// Not `non_exhaustive`: the error of stage 4 has a variant for each of these, and
+// its conversion is complete.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A view, a size or a stride does not fit.

@@ -1,10 +1,11 @@
 //! Wall time of attention on the CPU: stage 3, forward and backward, and stage 1 beside it.
 //!
-//! `cargo bench -p stage3-flash-cpu`. The instruction set and the number of threads are part of each benchmark's name.
-//! The throughput counts floating-point operations, 4 B H N N D, and half of that under the causal mask: criterion's
-//! `Gelem/s` are GFLOP/s. (2.5 times that for the backward pass, which has five products where the forward pass has
-//! two.) Stage 3's results at every shape are checked before it is timed, on some rows; stage 1's are not, it has tests
-//! of its own. How much memory a call needs beyond its results is printed once per shape, for stage 3.
+//! `cargo bench -p stage3-flash-cpu`. The instruction set and the number of threads are part of
+//! each benchmark's name. The throughput counts floating-point operations, 4 B H N N D, and half of
+//! that under the causal mask: criterion's `Gelem/s` are GFLOP/s. (2.5 times that for the backward
+//! pass, which has five products where the forward pass has two.) Stage 3's results at every shape
+//! are checked before it is timed, on some rows; stage 1's are not, it has tests of its own. How
+//! much memory a call needs beyond its results is printed once per shape, for stage 3.
 //! `bench/compare.py` sets the same shapes beside PyTorch.
 
 mod check;

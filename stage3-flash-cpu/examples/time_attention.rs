@@ -2,11 +2,13 @@
 //!
 //! It reads commands from standard input, one a line, and answers each with one line:
 //!
-//! - `load FILE B H N D causal|full`: reads q, k and v, each `[B, H, N, D]` f32, one after the other. Answers `ok`.
-//! - `save FILE`: computes stage 3's `o` and writes it there, f32. Answers with the peak of memory beyond `o` and `lse`, in
-//!   bytes.
-//! - `save-gradients FILE`: computes stage 3's gradients, with `o` as the gradient of the loss by `o`, and writes `dq`, `dk` and
-//!   `dv` there, f32, one after the other. Answers with their peak of memory, as above.
+//! - `load FILE B H N D causal|full`: reads q, k and v, each `[B, H, N, D]` f32, one after
+//!   the other. Answers `ok`.
+//! - `save FILE`: computes stage 3's `o` and writes it there, f32. Answers with the peak of memory
+//!   beyond `o` and `lse`, in bytes.
+//! - `save-gradients FILE`: computes stage 3's gradients, with `o` as the gradient of the loss
+//!   by `o`, and writes `dq`, `dk` and `dv` there, f32, one after the other. Answers with their
+//!   peak of memory, as above.
 //! - `stage3`, `stage3-backward` or `stage1`: computes once, and answers with the time in seconds.
 //! - `about`: answers with instruction set and number of threads.
 

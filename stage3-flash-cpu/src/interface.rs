@@ -6,8 +6,9 @@ use crate::{
     attention_with_tiles,
 };
 
-/// An implementation of the backward pass of attention; the forward pass is stage 1's [`Attend`]. The suite of `conformance`
-/// judges anything that has it: this crate's [`Stage3`], and an exercise's.
+/// An implementation of the backward pass of attention; the forward pass is stage 1's
+/// [`Attend`]. The suite of `conformance` judges anything that has it: this crate's
+/// [`Stage3`], and an exercise's.
 pub trait AttendBackward: Attend {
     /// Computes what [`attention_backward()`](crate::attention_backward()) does, with its errors.
     fn attend_backward(

@@ -59,18 +59,18 @@ def main():
     else:
         device = torch.cuda.get_device_name()
         print(f"PyTorch {torch.__version__} on {device}")
-        fused = fused_seconds()
+        library = library_seconds()
         rows = torch_rows("cuda", CASES, HIDDEN, HEADS, arguments.rounds)
         for row in rows:
-            row["fused"] = fused[row["batch"], row["n"], row["causal"]]
+            row["library"] = library[row["batch"], row["n"], row["causal"]]
         show(rows)
     if arguments.json:
         report = {"device": device, "torch": torch.__version__, "seconds": rows}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def fused_seconds():
-    """Seconds of the fused kernel, by batch, length and mask; measured, or there is an error."""
+def library_seconds():
+    """Seconds of the library's kernel, by batch, length and mask; measured, or there is an error."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
         command = [os.environ.get("CARGO", "cargo"), "run", "--release", "-p", "stage4-flash-cuda", "--"]
@@ -78,7 +78,7 @@ def fused_seconds():
         subprocess.run(command, check=True, cwd=WORKSPACE, env={**os.environ, "GPU": "cuda"})
         report = json.loads(path.read_text())
     assert report["measured_on_hardware"], "a modelled time must not stand beside a measured one"
-    rows = [row for row in report["rows"] if row["mode"] == "fused"]
+    rows = [row for row in report["rows"] if row["mode"] == "library"]
     return {(row["batch"], row["n"], row["causal"]): row["seconds"] for row in rows}
 
 
@@ -179,18 +179,18 @@ def cpu_clock(run):
 
 def show(rows):
     """The table; a speed-up where there is something to compare."""
-    print(f"{'B':>3} {'N':>5} {'causal':>6} {'multihead':>10} {'projections':>11} {'the rest':>9} {'sdpa':>9} {'fused':>9}  ms")
+    print(f"{'B':>3} {'N':>5} {'causal':>6} {'multihead':>10} {'projections':>11} {'the rest':>9} {'sdpa':>9} {'library':>9}  ms")
     for row in rows:
         rest = row["multihead"] - row["projections"]
-        fused = row.get("fused")
+        library = row.get("library")
         figures = [row["multihead"], row["projections"], rest, row["sdpa"]]
         line = f"{row['batch']:>3} {row['n']:>5} {'yes' if row['causal'] else 'no':>6}"
         for width, seconds in zip((10, 11, 9, 9), figures):
             line += f" {1e3 * seconds:>{width}.3f}"
-        if fused is None:
+        if library is None:
             line += f" {'-':>9}"
         else:
-            line += f" {1e3 * fused:>9.3f}  {rest / fused:.2f} x MultiheadAttention, {row['sdpa'] / fused:.2f} x sdpa"
+            line += f" {1e3 * library:>9.3f}  {rest / library:.2f} x MultiheadAttention, {row['sdpa'] / library:.2f} x sdpa"
         if row["part"] < row["batch"]:
             line += f"  (torch in parts of {row['part']})"
         print(line)

@@ -1,4 +1,5 @@
-//! Attention on host arrays, then on device memory: `cargo run -p stage4-flash-cuda --example attention`.
+//! Attention on host arrays, then on device memory:
+//! `cargo run -p stage4-flash-cuda --example attention`.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -32,7 +33,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let (q, k, v) = (tensor(heads, 1), tensor(kv_heads, 2), tensor(kv_heads, 3));
 
-    // Host arrays: copied there and back. Each token sees itself and the 16 before it; the second sequence has 70 tokens.
+    // Host arrays: copied there and back. Each token sees itself and the 16 before it; the
+    // second sequence has 70 tokens.
     let options = Options::default()
         .causal()
         .window(16, 0)
@@ -64,14 +66,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     };
     let (q, k, v) = (upload(&q)?, upload(&k)?, upload(&v)?);
     let mut o = stream.alloc_zeros::<f32>(q.len())?;
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: None,

@@ -1,24 +1,32 @@
-// FlashAttention and nothing else: o = softmax(scale * q k^T) v, causal or not, in one kernel instead of stage 2's four.
+// FlashAttention and nothing else: o = softmax(scale * q k^T) v, causal or not, in one kernel
+// instead of stage 2's four.
 //
-// Idea: a block keeps a tile of queries and loops over tiles of keys and values. The softmax of a row needs its maximum m
-// and its sum l. Both are computed online, over the keys seen so far: when m grows, l and o are scaled down.
+// Idea: a block keeps a tile of queries and loops over tiles of keys and values. The softmax of a
+// row needs its maximum m and its sum l. Both are computed online, over the keys seen so far: when
+// m grows, l and o are scaled down.
 //
-//     for each tile of keys:                                            [Dao 2023, FlashAttention-2, algorithm 1]
+//     for each tile of keys:                      [Dao 2023, FlashAttention-2, algorithm 1]
 //         s = scale * q k^T;  m' = max(m, rowmax(s));  p = exp(s - m');  c = exp(m - m')
 //         l = c l + rowsum(p);  o = c o + p v;  m = m'
 //     o = o / l;  lse = m + log(l)
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp owns ROWS queries; a lane owns one key of each tile, and every 32nd column of o.
+// Block:  (THREADS). A warp owns ROWS queries; a lane owns one key of each tile,
+//         and every 32nd column of o.
 // Shared: (BLOCK_Q * D + BLOCK_KV * (D | 1) + BLOCK_KV * D + BLOCK_Q * BLOCK_KV) * 4 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
 //
-// What limits it now: shared memory. With ROWS = 4 a lane loads five words for four multiply-adds of the scores. At D = 64
-// there is a wavefront for each multiply-add instruction, and an SM has one wavefront where it could execute four of these.
+// What limits it now: shared memory. With ROWS = 4 a lane loads five words for four multiply-adds
+// of the scores. At D = 64 there is a wavefront for each multiply-add instruction, and an SM has
+// one wavefront where it could execute four of these.
 //
 // launch: grid=8 block=256
 // define: HEAD_DIM=64 BLOCK_Q=32 BLOCK_KV=32 THREADS=256
-// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 constexpr int ROWS = BLOCK_Q / (THREADS / 32);  // queries of a warp

@@ -1,21 +1,29 @@
 // Register tiles: a thread computes a rectangle of scores and of outputs.
 //
-// Idea: in rung 1 a thread with four queries loads five words from shared memory for four multiply-adds: one of k and four of
-// q. Here a thread has ROWS queries and KEYS keys. For 4 columns it loads ROWS + KEYS vectors of 4 floats, and makes
-// 4 * ROWS * KEYS multiply-adds. In p v it is alike: ROWS queries, and a vector of 4 columns of o.
+// Idea: in rung 1 a thread with four queries loads five words from shared memory for four
+// multiply-adds: one of k and four of q. Here a thread has ROWS queries and KEYS keys. For 4
+// columns it loads ROWS + KEYS vectors of 4 floats, and makes 4 * ROWS * KEYS multiply-adds. In p v
+// it is alike: ROWS queries, and a vector of 4 columns of o.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). TX = 16 neighbouring threads share ROWS queries, which lie TY apart.
-// Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q * (BLOCK_KV | 16)) * 4 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// Since rung 1: registers. Rows of 4 * n floats are read and written as n vectors, so they begin at multiples of 16 bytes.
+// Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q *
+//         (BLOCK_KV | 16)) * 4 bytes, static.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// Since rung 1: registers. Rows of 4 * n floats are read and written as n vectors, so they begin
+// at multiples of 16 bytes.
 //
-// What limits it now: waiting. At D = 64 the 150 registers of each thread leave an SM room for 3 blocks: 12 of 64 warps. All
-// warps of a block wait while its next tile of k and v is loaded, and few others can run meanwhile.
+// What limits it now: the issue of instructions. At D = 64, 63% of them are multiply-adds. Where an
+// SM has one block, it is waiting: all warps wait while the next tile of k and v is loaded. The 149
+// registers of a thread leave an SM room for 3 blocks, 12 of 64 warps, so few others can run then.
 //
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=32 THREADS=128
-// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 struct alignas(16) Vector {

@@ -1,26 +1,33 @@
 // Asynchronous copies: the next tile of keys is on its way while this one is computed.
 //
-// Idea: rung 2 waits for each tile of k and v. cp.async copies from global to shared memory while the thread goes on, without
-// registers in between. k and v need no second buffer: while one is read, the other is filled.
+// Idea: rung 2 waits for each tile of k and v. cp.async copies from global to shared memory while
+// the thread goes on, without registers in between. k and v need no second buffer: while one is
+// read, the other is filled.
 //
-//     k arrives;  start the copy of v;       scores                       v travels during the scores,
-//     v arrives;  start the copy of next k;  softmax; o = c o + p v       the next k during softmax and p v
+//     k arrives;  start the copy of v;       scores                 v travels during the scores,
+//     v arrives;  start the copy of next k;  softmax; o = c o + p v the next k during these two
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). TX = 16 neighbouring threads share ROWS queries, which lie TY apart.
-// Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q * (BLOCK_KV | 16)) * 4 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// Since rung 2: when k and v are loaded, and by which instruction. The arithmetic is the same, bit for bit.
-// In the time model latency passes beside the other parts, and in large problems those take longer: by it this rung is only as
-// fast as rung 2.
+// Shared: (BLOCK_Q * D + BLOCK_KV * 4 * (D / 4 | 1) + BLOCK_KV * D + BLOCK_Q *
+//         (BLOCK_KV | 16)) * 4 bytes, static.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// Since rung 2: when k and v are loaded, and by which instruction. The arithmetic is the same, bit
+// for bit. In the time model latency passes beside the other parts, and in large problems those
+// take longer: by it this rung is only as fast as rung 2.
 //
-// What limits it now: the number of instructions. 62% of them are multiply-adds. The others are loads from shared memory, sums
-// of indices, and the softmax. A multiply-add of a whole warp has 32 products; a tensor core's instruction has thousands.
+// What limits it now: the number of instructions. 62% of them are multiply-adds. The others are
+// loads from shared memory, sums of indices, and the softmax. A multiply-add of a whole warp has 32
+// products; a tensor core's instruction has thousands.
 //
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=32 THREADS=128
-// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 struct alignas(16) Vector {
@@ -52,7 +59,8 @@ __device__ void cp_async_wait_group() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the others are zeros. One group.
+// Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the
+// others are zeros. One group.
 template <int ROWS, int STRIDE>
 __device__ void copy_rows(Vector (&tile_smem)[ROWS][STRIDE], const Vector* matrix, int first, int end) {
 #pragma unroll 2

@@ -1,24 +1,32 @@
 // Tensor cores: a warp multiplies a 16 x 16 tile by a 16 x 8 tile in one instruction.
 //
-// Idea: in rung 3 a warp's instruction has 32 products. mma.sync has 2048. Its tiles are of f16, and its sums are f32. They are
-// spread over the lanes' registers, as mma.cuh says. A warp has 16 queries. It computes s = q k^T, rounds p = exp(s - max) to
-// f16, and multiplies by v. The lane that holds an element of s is the one from which the next product takes p, so p stays in
-// registers.
+// Idea: in rung 3 a warp's instruction has 32 products. mma.sync has 2048. Its tiles are of
+// f16, and its sums are f32. They are spread over the lanes' registers, as mma.cuh says. A
+// warp has 16 queries. It computes s = q k^T, rounds p = exp(s - max) to f16, and multiplies
+// by v. The lane that holds an element of s is the one from which the next product takes p,
+// so p stays in registers.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
+// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them,
+//         shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// Since rung 3: tensors in half precision, and who multiplies. Tiles are copied as in rung 2, without cp.async.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// Since rung 3: tensors in half precision, and who multiplies. Tiles are copied as in
+// rung 2, without cp.async.
 //
-// What limits it now: shared memory. A lane gathers its elements by words of two f16, and of v one by one. At D = 128 rows lie
-// 256 bytes apart: 8 rows of k, from which a warp loads at once, share their banks. 18.5 wavefronts for each mma.sync, which
-// takes the tensor cores of an A100 as long as 2.
+// What limits it now: shared memory. A lane gathers its elements by words of two f16, and of
+// v one by one. At D = 128 rows lie 256 bytes apart: 8 rows of k, from which a warp loads at
+// once, share their banks. 18.5 wavefronts for each mma.sync, which takes the tensor cores
+// of an A100 as long as 2.
 //
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
-// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 #include "mma.cuh"
@@ -51,13 +59,6 @@ __device__ unsigned pair(const Half& first) {
 // Two f16 that lie elsewhere.
 __device__ unsigned pair(Half low, Half high) {
     return low | static_cast<unsigned>(high) << 16;
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) mma(
@@ -108,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
                 s = key + e / 2 * 8 + 2 * t + e % 2 < seen ? s * scale : -INFINITY;
                 max = fmaxf(max, s);
             }
-            max = fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            max = row_max(max);
             const float shift = max == -INFINITY ? 0.0f : max;  // exp(-inf - -inf) would be NaN
             const float shrink = __expf(max_reg[r] - shift);    // factor of earlier sums
             max_reg[r] = max;
@@ -142,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
     for (int r = 0; r < 2; r++) {
         const int i = first + row + g + 8 * r;
-        const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < HEAD_DIM / 8; n++) {
             reinterpret_cast<unsigned&>(q_smem[row + g + 8 * r][8 * n + 2 * t]) =

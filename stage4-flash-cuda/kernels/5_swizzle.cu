@@ -1,28 +1,37 @@
-// Swizzled tiles: ldmatrix reads four 8 x 8 tiles in one instruction, and no two rows of a tile lie in the same banks.
+// Swizzled tiles: ldmatrix reads four 8 x 8 tiles in one instruction, and no two rows of a
+// tile lie in the same banks.
 //
-// Idea: rung 4 gathers what a lane holds word by word, v half word by half word, and rows that lie D f16 apart share banks.
-// ldmatrix takes 8 rows of 16 bytes and deals them out to the lanes as mma.sync wants them; .trans transposes v on the way.
-// Its 8 rows are free of conflicts if they lie in different 16 bytes of the 128 of all banks. So vector c of row r is stored at
-// place c ^ r of its row, of which the lowest 3 bits differ for the 8 rows:
+// Idea: rung 4 gathers what a lane holds word by word, v half word by half word, and rows that lie
+// D f16 apart share banks. ldmatrix takes 8 rows of 16 bytes and deals them out to the lanes as
+// mma.sync wants them; .trans transposes v on the way. Its 8 rows are free of conflicts if they lie
+// in different 16 bytes of the 128 of all banks. So vector c of row r is stored at place c ^ r of
+// its row, of which the lowest 3 bits differ for the 8 rows:
 //
 //     vector   0 1 2 3 4 5 6 7
 //     row 0    0 1 2 3 4 5 6 7
 //     row 1    1 0 3 2 5 4 7 6
 //     row 2    2 3 0 1 6 7 4 5    and so on: a column of 8 rows has each place once
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
+// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them,
+//         shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
-// Since rung 4: where a vector lies in a tile, and who reads it. The arithmetic is the same, bit for bit.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// Since rung 4: where a vector lies in a tile, and who reads it. The arithmetic
+// is the same, bit for bit.
 //
-// What limits it now: the loads of fragments, and all that is not a product. For each mma.sync there are 2.8 wavefronts of shared
-// memory and 11 instructions. Warps wait for each tile, and the softmax tests and scales each score.
+// What limits it now: the loads of fragments, and all that is not a product. For each mma.sync
+// there are 2.8 wavefronts of shared memory and 11 instructions. Warps wait for each tile, and the
+// softmax tests and scales each score.
 //
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
-// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 #include "mma.cuh"
@@ -35,7 +44,8 @@ constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
 constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks with 8 / PLACES - 1 others.
+// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// with 8 / PLACES - 1 others.
 template <int ROWS>
 __device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
     return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
@@ -50,13 +60,6 @@ __device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matri
         const Vector* source = matrix + static_cast<long long>(row) * CHUNKS + x % CHUNKS;
         at(tile_smem, x / CHUNKS, x % CHUNKS) = row < end ? *source : Vector{};
     }
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
@@ -108,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
                 s = key + e / 2 * 8 + 2 * t + e % 2 < seen ? s * scale : -INFINITY;
                 max = fmaxf(max, s);
             }
-            max = fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            max = row_max(max);
             const float shift = max == -INFINITY ? 0.0f : max;  // exp(-inf - -inf) would be NaN
             const float shrink = __expf(max_reg[r] - shift);    // factor of earlier sums
             max_reg[r] = max;
@@ -142,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
     __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
     for (int r = 0; r < 2; r++) {
         const int i = first + row + g + 8 * r;
-        const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             at(q_smem, row + g + 8 * r, n).x[t] =

@@ -1,26 +1,35 @@
-// Pipeline: tiles of k and v travel while others are multiplied, and the softmax does only what a score needs.
+// Pipeline: tiles of k and v travel while others are multiplied, and the softmax does
+// only what a score needs.
 //
-// Idea: rung 5 waits for each tile, tests each score, scales o for each tile, and has two instructions for an exponent. Here
+// Idea: rung 5 waits for each tile, tests each score, scales o for each tile, and has two
+// instructions for an exponent. Here
 //   - cp.async copies as in rung 3: v travels during q k^T, the next k during the softmax and p v;
 //   - only a tile that some query of the block does not see whole is masked;
-//   - p = 2^(c s - max), with c = scale * log2(e) and max = c s for some earlier s: a multiply-add and ex2. -c s has its maximum
-//     where s has its minimum, so for a negative scale the signs of q are changed;
-//   - o and the sums are scaled only if a row's maximum has grown by more than ROOM: until then p is at most 2^ROOM, which f16
-//     holds with the same relative precision.
+//   - p = 2^(c s - max), with c = scale * log2(e) and max = c s for some earlier s: a
+//     multiply-add and ex2. -c s has its maximum where s has its minimum, so for a negative scale
+//     the signs of q are changed;
+//   - o and the sums are scaled only if a row's maximum has grown by more than ROOM: until then p
+//     is at most 2^ROOM, which f16 holds with the same relative precision.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them, shared with 3 neighbours.
+// Block:  (THREADS). A warp has 16 queries; lane 4 g + t has rows g and g + 8 of them,
+//         shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
 // Since rung 5: when tiles travel, and the softmax.
 //
-// What limits it now: shared memory, then the number of instructions. An instruction ldmatrix reads a fragment of k or v for two
-// mma.sync, so there are 2.8 wavefronts for each. There are 9.5 instructions for each, half of them for addresses.
+// What limits it now: shared memory, then the number of instructions. An instruction ldmatrix reads
+// a fragment of k or v for two mma.sync, so there are 2.8 wavefronts for each. There are 9.5
+// instructions for each, half of them for addresses.
 //
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
-// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 #include "mma.cuh"
@@ -37,13 +46,15 @@ constexpr float LOWEST = -3.40282347e38f;          // of all finite f32
 constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks with 8 / PLACES - 1 others.
+// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// with 8 / PLACES - 1 others.
 template <int ROWS>
 __device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
     return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
 }
 
-// Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the others are zeros. One group.
+// Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the
+// others are zeros. One group.
 template <int ROWS>
 __device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matrix, int first, int end) {
 #pragma unroll 4
@@ -53,13 +64,6 @@ __device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matri
         cp_async_cg_shared_global_16(shared_address(&at(tile_smem, x / CHUNKS, x % CHUNKS)), source, row < end ? 16 : 0);
     }
     cp_async_commit_group();
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
@@ -135,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
             for (int e = 0; e < BLOCK_KV / 4; e++) {
                 max = fmaxf(max, s_reg[e / 2][2 * r + e % 2]);
             }
-            tile_max_reg[r] = factor * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            tile_max_reg[r] = factor * row_max(max);
             grows |= tile_max_reg[r] > max_reg[r] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
@@ -176,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
     for (int r = 0; r < 2; r++) {
         const int i = first + row + g + 8 * r;
-        const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             at(q_smem, row + g + 8 * r, n).x[t] =

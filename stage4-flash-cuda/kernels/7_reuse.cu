@@ -1,23 +1,30 @@
 // Reuse: a warp has 32 queries, and multiplies each fragment of k and v by two tiles of q.
 //
-// Idea: in rung 6 a fragment that ldmatrix reads serves two mma.sync. With 32 queries, two tiles of 16, it serves four. So that
-// few instructions are spent on addresses, a lane computes its own once. A step of columns flips bits of them, as a swizzled
-// place is c ^ r; a step of rows adds a constant. Only the last tile of k and v asks of each row whether it is there.
+// Idea: in rung 6 a fragment that ldmatrix reads serves two mma.sync. With 32 queries, two tiles of
+// 16, it serves four. So that few instructions are spent on addresses, a lane computes its own
+// once. A step of columns flips bits of them, as a swizzled place is c ^ r; a step of rows adds a
+// constant. Only the last tile of k and v asks of each row whether it is there.
 //
+// Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
+//         host defines them when it compiles the kernel for a head dimension.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). A warp has 32 queries; lane 4 g + t has rows g, g + 8, g + 16 and g + 24, shared with 3 neighbours.
+// Block:  (THREADS). A warp has 32 queries; lane 4 g + t has rows g, g + 8, g + 16 and g + 24,
+//         shared with 3 neighbours.
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, dynamic.
-// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for a query that sees no key.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
 // Since rung 6: the queries of a warp, and how addresses are computed.
 //
-// What limits it now: at D = 128 the tensor cores of an A100 and of an RTX 4090. There are 1.5 wavefronts and 3.6 instructions for
-// each mma.sync. The 255 registers of a thread leave no room for more queries, or for q. The tensor cores of an H100 take only
-// one wavefront's time for an mma.sync: they are busy with wgmma alone, which reads its tiles from shared memory itself.
+// What limits it now: at D = 128 the tensor cores of an A100 and of an RTX 4090. There are 1.5
+// wavefronts and 3.6 instructions for each mma.sync. The 255 registers of a thread leave no room
+// for more queries, or for q. The tensor cores of an H100 take only one wavefront's time for an
+// mma.sync: they are busy with wgmma alone, which reads its tiles from shared memory itself.
 //
 // arch: compute_80
 // launch: grid=2 block=128 shared=32768
 // define: HEAD_DIM=64 BLOCK_Q=128 BLOCK_KV=64 THREADS=128
-// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit i32=100 i32=130 f32=0.125 i32=1
+// args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=uninit f32[200]=uninit
+// args: i32=100 i32=130 f32=0.125 i32=1
 #include "prelude.cuh"
 
 #include "mma.cuh"
@@ -36,13 +43,14 @@ constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == BLOCK_Q, "whole tiles; a warp has 32 queries");
 static_assert(BLOCK_KV * CHUNKS % THREADS == 0 && THREADS % CHUNKS == 0, "threads copy equally many vectors");
 
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks with 8 / PLACES - 1 others.
+// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// with 8 / PLACES - 1 others.
 __device__ int at(int row, int chunk) {
     return row * CHUNKS + (chunk ^ row * PLACES / 8 % PLACES);
 }
 
-// Starts the copy of this thread's vectors of a tile, the first from `source` to `target`. One group. `bytes` tells how many of
-// a vector are read; the rest are zeros.
+// Starts the copy of this thread's vectors of a tile, the first from `source` to `target`. One
+// group. `bytes` tells how many of a vector are read; the rest are zeros.
 template <typename Bytes>
 __device__ void copy_vectors(unsigned target_smem, const Vector* source, Bytes bytes) {
     for (int r = 0; r < BLOCK_KV; r += THREADS / CHUNKS) {
@@ -60,13 +68,6 @@ __device__ void copy_tile(unsigned target_smem, const Vector* source, int rows) 
     } else {
         copy_vectors(target_smem, source, [](int) { return 16; });
     }
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) reuse(
@@ -154,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
             for (int e = 0; e < BLOCK_KV / 4; e++) {
                 max = fmaxf(max, s_reg[e / 2][w / 2][w % 2 * 2 + e % 2]);
             }
-            tile_max_reg[w] = factor * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            tile_max_reg[w] = factor * row_max(max);
             grows |= tile_max_reg[w] > max_reg[w] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
@@ -199,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
 #pragma unroll
     for (int w = 0; w < 4; w++) {
         const int i = row + g + 8 * w;
-        const float sum = fold_row(sum_reg[w], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[w]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];

@@ -1,14 +1,19 @@
-// Instructions of tensor cores, by name, and the parts of tiles that the lanes of a warp hold.
+// Instructions of tensor cores, by name, the parts of tiles that the lanes of a warp hold, and
+// reductions of their rows.
 //
 // A tile is spread over the registers of the 32 lanes. Lane 4 g + t, with g < 8 and t < 4, holds of
 //
-//     a [16, 16] f16: a[0] = rows g,     columns 2 t, 2 t + 1      a[2] = rows g,     columns 2 t + 8, 2 t + 9
-//                     a[1] = rows g + 8, columns 2 t, 2 t + 1      a[3] = rows g + 8, columns 2 t + 8, 2 t + 9
-//     b [16, 8] f16:  b0 = rows 2 t, 2 t + 1 of column g           b1 = rows 2 t + 8, 2 t + 9 of column g
+//     a [16, 16] f16: a[0] = rows g,     columns 2 t, 2 t + 1
+//                     a[1] = rows g + 8, columns 2 t, 2 t + 1
+//                     a[2] = rows g,     columns 2 t + 8, 2 t + 9
+//                     a[3] = rows g + 8, columns 2 t + 8, 2 t + 9
+//     b [16, 8] f16:  b0 = rows 2 t, 2 t + 1 of column g
+//                     b1 = rows 2 t + 8, 2 t + 9 of column g
 //     c [16, 8] f32:  c[0], c[1] = row g,     columns 2 t, 2 t + 1
 //                     c[2], c[3] = row g + 8, columns 2 t, 2 t + 1
 //
-// A register has two f16, the first in its lower half. Two tiles c side by side, rounded to f16, are a tile a.
+// A register has two f16, the first in its lower half. Two tiles c side by side,
+// rounded to f16, are a tile a.
 
 #pragma once
 
@@ -34,8 +39,8 @@ __device__ __forceinline__ unsigned cvt_rn_f16x2_f32(float low, float high) {
     return bits;
 }
 
-// Four 8 x 8 tiles of f16 from shared memory. Lane 8 i + r gives the address of row r of tile i, 16 bytes. Lane 4 g + t gets
-// columns 2 t, 2 t + 1 of row g of tile i in d[i].
+// Four 8 x 8 tiles of f16 from shared memory. Lane 8 i + r gives the address of row r of tile i, 16
+// bytes. Lane 4 g + t gets columns 2 t, 2 t + 1 of row g of tile i in d[i].
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&d)[4], unsigned row_smem) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
@@ -65,4 +70,16 @@ __device__ __forceinline__ void cp_async_commit_group() {
 template <int N>
 __device__ __forceinline__ void cp_async_wait_group() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// The largest x of the 4 lanes that share a row of c, in each of them. All 32 must call it.
+__device__ __forceinline__ float row_max(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+// The sum of x over the 4 lanes that share a row of c, in each of them. All 32 must call it.
+__device__ __forceinline__ float row_sum(float x) {
+    x += __shfl_xor_sync(0xffffffffu, x, 1);
+    return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }

@@ -24,12 +24,13 @@ pub struct Attention {
     class: Option<&'static Class>,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
-    /// By the variant that is wanted; where that needs a compiler and none is installed, another one runs.
+    /// By the variant that is wanted; where that needs a compiler and none is
+    /// installed, another one runs.
     kernels: Mutex<HashMap<Variant, (Variant, CudaFunction)>>,
 }
 
 impl Attention {
-    /// Attention on the device of `context`, by [`Mode::Fused`]. Compiles nothing yet.
+    /// Attention on the device of `context`, by [`Mode::Library`]. Compiles nothing yet.
     ///
     /// # Errors
     ///
@@ -54,7 +55,7 @@ impl Attention {
         self
     }
 
-    /// The same, with this tile, whatever the table says. A rung takes its own and those of [`LADDER`](crate::committed::LADDER).
+    /// The same, with this tile, whatever the table says. A rung takes those that are committed.
     pub fn with_tile(mut self, tile: Tile) -> Self {
         self.tile = Some(tile);
         self
@@ -65,18 +66,21 @@ impl Attention {
         self.mode
     }
 
-    /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on `stream`, and does not wait.
+    /// `o = softmax(scale · q kᵀ + mask) v` on device memory: launches on
+    /// `stream`, and does not wait.
     ///
-    /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension loads a kernel, or
-    /// compiles it if it is not a committed one; without a compiler, [`Mode::Fused`] pads the head dimension:
-    /// [`Attention::variant`] tells which kernel runs. The fused modes allocate nothing; [`Mode::Naive`] and
-    /// [`Mode::Tiled`] allocate the scores, `[B, H, nq, nk]`.
+    /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension
+    /// loads a kernel, or compiles it if it is not a committed one; without a compiler,
+    /// [`Mode::Library`] pads the head dimension: [`Attention::variant`] tells which kernel runs.
+    /// The kernels of this stage allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`] allocate the
+    /// scores, `[B, H, nq, nk]`.
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view or stream of another
-    /// device, sizes beyond 2³⁰, a tile that does not fit, an option or strides that the mode lacks, a mode whose tensors are
-    /// f16: see [`Error`]. All are found before the launch. After it, only the driver can fail.
+    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view
+    /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option or
+    /// strides that the mode lacks, a mode whose tensors are f16: see [`Error`]. All are found
+    /// before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -89,28 +93,24 @@ impl Attention {
         match self.mode {
             Mode::Naive => return stage2(stage2::Variant::Naive, stream, inputs, outputs, shape),
             Mode::Tiled => return stage2(stage2::Variant::Tiled, stream, inputs, outputs, shape),
-            Mode::Fused | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
+            Mode::Library | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
             Mode::Rung(rung) if Rung::F32.contains(&rung) => {
-                shape.check(&checks, &inputs, &outputs)?;
-                shape.refuse(OPERATION, &inputs, &Rung::LACKS)?;
+                ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
             }
             Mode::Rung(rung) => return Err(checks.error("mode", "one in f32", rung).into()),
         }
         let Some((variant, function, config)) = self.prepared(&checks, shape)? else {
             return Ok(());
         };
-        match variant.kernel {
-            Kernel::Rung(rung) => {
-                ladder::launch(rung, stream, &function, config, inputs, outputs, shape)
-            }
-            Kernel::Library => Ok(library::launch(
-                stream, &function, config, inputs, outputs, shape,
-            )?),
-        }
+        let launch = match variant.kernel {
+            Kernel::Rung(_) => ladder::launch,
+            Kernel::Library => library::launch,
+        };
+        Ok(launch(stream, &function, config, inputs, outputs, shape)?)
     }
 
-    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16, given as their 16 bits, as
-    /// `half::f16::to_bits` gives them; lse is f32.
+    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16,
+    /// given as their 16 bits, as `half::f16::to_bits` gives them; lse is f32.
     ///
     /// # Errors
     ///
@@ -128,12 +128,13 @@ impl Attention {
             Mode::Rung(rung) if Rung::F16.contains(&rung) => rung,
             mode => return Err(checks.error("mode", "one in f16", mode).into()),
         };
-        shape.check(&checks, &inputs, &outputs)?;
-        shape.refuse(OPERATION, &inputs, &Rung::LACKS)?;
+        ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
         let Some((_, function, config)) = self.prepared(&checks, shape)? else {
             return Ok(());
         };
-        ladder::launch(rung, stream, &function, config, inputs, outputs, shape)
+        Ok(ladder::launch(
+            stream, &function, config, inputs, outputs, shape,
+        )?)
     }
 
     /// The kernel for a problem, loaded, and its launch; `None` if there is no query.
@@ -154,12 +155,14 @@ impl Attention {
         Ok((blocks > 0).then_some((variant, function, config)))
     }
 
-    /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with [`Mode::Fused`] one for exactly
-    /// `head_dim`; if that is not committed and no compiler is installed, one for more columns, which pads.
+    /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with
+    /// [`Mode::Library`] one for exactly `head_dim`; if that is not committed and no compiler is
+    /// installed, one for more columns, which pads.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this device; [`Error::Load`].
+    /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this
+    /// device; [`Error::Load`].
     pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
         Ok(self.loaded_kernel(head_dim)?.0)
     }
@@ -187,14 +190,14 @@ impl Attention {
                 return Err(error("head_dim", format!("one of {:?}", Rung::HEAD_DIMS)).into());
             }
             (Mode::Naive | Mode::Tiled, ..) => {
-                return Err(error("mode", "a fused kernel's".to_owned()).into());
+                return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
             (Mode::Padded, ..) => Variant::padded(head_dim),
-            (Mode::Fused, Some(tile), _) => Variant::library(head_dim, tile),
-            (Mode::Fused, None, Some(class)) => {
+            (Mode::Library, Some(tile), _) => Variant::library(head_dim, tile),
+            (Mode::Library, None, Some(class)) => {
                 Variant::library(head_dim, class.entry(head_dim).tile)
             }
-            (Mode::Fused, None, None) => {
+            (Mode::Library, None, None) => {
                 return Err(error("tile", "one in tiles.json for this device".to_owned()).into());
             }
         };
@@ -202,7 +205,8 @@ impl Attention {
         Ok(variant)
     }
 
-    /// The kernel for a head dimension; if it has to be compiled and no compiler is installed, the padded one.
+    /// The kernel for a head dimension; if it has to be compiled and no compiler is
+    /// installed, the padded one.
     fn loaded_kernel(&self, head_dim: usize) -> Result<(Variant, CudaFunction), Error> {
         let wanted = self.wanted(head_dim)?;
         match self.function(&wanted) {

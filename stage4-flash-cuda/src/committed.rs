@@ -6,17 +6,16 @@ use crate::library::tiles::Class;
 use crate::library::{PADDED, Tile};
 use crate::{Rung, Variant};
 
-/// The head dimensions for which the library's kernel has committed PTX with the tile of every class of devices. Any other is
-/// compiled when it is first used; without a compiler it is padded to the next of [`PADDED`].
+/// The head dimensions for which the library's kernel has committed PTX with the tile of every
+/// class of devices. Any other is compiled when it is first used; without a compiler it is padded
+/// to the next of [`PADDED`].
 pub const HEAD_DIMS: [usize; 4] = [32, 40, 64, 128];
 
-/// The lines of `ladder`, at D = 64. Each changes one thing: the tile, or the kernel; the library's kernel has its own tile.
+/// The lines of `ladder`, at D = 64. Each changes one thing: the tile, or the kernel; the library's
+/// kernel has its own tile.
 pub const LADDER: [Variant; 5] = [
     Variant::rung(Rung::Flash, 64),
-    Variant {
-        tile: Tile::new(64, 32, 128),
-        ..Variant::rung(Rung::Flash, 64)
-    },
+    other_tile(Rung::Flash, 64),
     Variant::rung(Rung::RegisterTiles, 64),
     Variant::rung(Rung::AsyncCopy, 64),
     Variant::library(64, Tile::new(64, 64, 128)),
@@ -27,12 +26,17 @@ pub const LADDER_F16: [Variant; 5] = [
     Variant::rung(Rung::Mma, 128),
     Variant::rung(Rung::Swizzle, 128),
     Variant::rung(Rung::Pipeline, 128),
-    Variant {
-        tile: Tile::new(64, 64, 64),
-        ..Variant::rung(Rung::Reuse, 128)
-    },
+    other_tile(Rung::Reuse, 128),
     Variant::rung(Rung::Reuse, 128),
 ];
+
+/// A rung with its other tile.
+const fn other_tile(rung: Rung, head_dim: usize) -> Variant {
+    Variant {
+        tile: rung.other_tile(head_dim).expect("it has one"),
+        ..Variant::rung(rung, head_dim)
+    }
+}
 
 /// The text of `kernels/variants.txt` for a table of tiles.
 pub fn variants(table: &[Class]) -> String {
@@ -82,7 +86,8 @@ mod tests {
         );
     }
 
-    /// By the compiler's report: no committed kernel keeps a register in memory, on any architecture.
+    /// By the compiler's report: no committed kernel keeps a register in
+    /// memory, on any architecture.
     #[test]
     fn no_variant_spills() {
         for line in LIST.lines().filter(|line| !line.starts_with('#')) {

@@ -24,6 +24,17 @@ pub enum Error {
     Driver(DriverError),
 }
 
+impl Error {
+    /// The argument that was refused, such as `k`; `heads` if those of two arguments do not divide.
+    pub fn argument(&self) -> Option<&str> {
+        match self {
+            Self::Argument(error) => Some(error.argument),
+            Self::Attention(error) => Some(error.argument()),
+            Self::Load(_) | Self::Driver(_) => None,
+        }
+    }
+}
+
 // Not `#[from]`, which would make it the source as well and print it twice, once on one line.
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Self {

@@ -11,7 +11,8 @@ use stage2_naive_cuda::host;
 use crate::{Attention, BlockMask, Error, Inputs, Shape};
 
 impl Attention {
-    /// [`Attention::forward`] on arrays in host memory: copies them to the device, computes, waits, and copies back.
+    /// [`Attention::forward`] on arrays in host memory: copies them to the device,
+    /// computes, waits, and copies back.
     ///
     /// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H_kv, nk, D]`, in any memory layout.
     ///

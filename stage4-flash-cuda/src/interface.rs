@@ -7,14 +7,14 @@ use stage1_reference::{Attend, Options, Output};
 
 use crate::{Attention, Error, Inputs, Mode, Outputs, Rung, Shape};
 
-/// An implementation of attention in device memory, with options. The suite of `conformance` judges anything that has it:
-/// this crate's [`Stage4`], and an exercise's.
+/// An implementation of attention in device memory, with options. The suite of `conformance` judges
+/// anything that has it: this crate's [`Stage4`], and an exercise's.
 pub trait Fused {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// Computes what [`Attention::forward`] does. Launches, and does not wait. Checks its arguments first, and launches nothing if
-    /// one does not fit.
+    /// Computes what [`Attention::forward`] does. Launches, and does not wait. Checks its arguments
+    /// first, and launches nothing if one does not fit.
     ///
     /// # Errors
     ///
@@ -29,14 +29,15 @@ pub trait Fused {
     /// True if it can have this head dimension.
     fn has_head_dim(&self, head_dim: usize) -> bool;
 
-    /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
+    /// The argument that an error names, such as `k`; `heads` if those of two
+    /// arguments do not divide.
     fn argument_of(error: &Self::Error) -> Option<&str>
     where
         Self: Sized;
 }
 
-/// An implementation of attention in device memory, in half precision: q, k, v and o are packed tensors of f16. The suite
-/// `stage4_f16` of `conformance` judges anything that has it.
+/// An implementation of attention in device memory, in half precision: q, k, v and o are packed
+/// tensors of f16. The suite `stage4_f16` of `conformance` judges anything that has it.
 pub trait FusedF16 {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
@@ -86,16 +87,12 @@ impl Fused for Stage4 {
     fn has_head_dim(&self, head_dim: usize) -> bool {
         match self.attention.mode() {
             Mode::Rung(_) => Rung::HEAD_DIMS.contains(&head_dim),
-            Mode::Naive | Mode::Tiled | Mode::Fused | Mode::Padded => true,
+            Mode::Naive | Mode::Tiled | Mode::Library | Mode::Padded => true,
         }
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            Error::Attention(error) => Some(error.argument()),
-            _ => None,
-        }
+        error.argument()
     }
 }
 

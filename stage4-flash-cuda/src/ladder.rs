@@ -1,9 +1,12 @@
-//! Host side of the ladder, `kernels/1_flash.cu` and on: tiles, shared memory, and the launch, which is the same for all.
+//! Host side of the ladder, `kernels/1_flash.cu` and on: tiles, shared memory, checks, and the
+//! launch, which is the same for all.
 
 use std::fmt;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaFunction, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+};
 use gpu::arguments::{Checks, OptionalArg};
 use stage1_reference::Feature;
 
@@ -17,7 +20,8 @@ pub enum Rung {
     Flash,
     /// `2_register_tiles.cu`: a rectangle of scores and of outputs in the registers of each thread.
     RegisterTiles,
-    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute capability 8.0, as the next do.
+    /// `3_async_copy.cu`: the next tile is copied while this one is computed. Needs compute
+    /// capability 8.0, as the next do.
     AsyncCopy,
     /// `4_mma.cu`: tensor cores. Its tensors are f16, as those of the next are.
     Mma,
@@ -47,7 +51,8 @@ impl Rung {
     /// Those whose tensors are f16.
     pub const F16: [Self; 4] = [Self::Mma, Self::Swizzle, Self::Pipeline, Self::Reuse];
 
-    /// The head dimensions that a rung can have: those with committed PTX. 16 is no multiple of a warp.
+    /// The head dimensions that a rung can have: those with committed PTX. 16
+    /// is no multiple of a warp.
     pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
 
     /// The options that a rung lacks.
@@ -59,6 +64,19 @@ impl Rung {
         Feature::GroupedHeads,
         Feature::Strides,
     ];
+
+    /// Its name, which is the kernel's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flash => "flash",
+            Self::RegisterTiles => "register_tiles",
+            Self::AsyncCopy => "async_copy",
+            Self::Mma => "mma",
+            Self::Swizzle => "swizzle",
+            Self::Pipeline => "pipeline",
+            Self::Reuse => "reuse",
+        }
+    }
 
     /// The kernel file.
     pub const fn file(self) -> &'static str {
@@ -81,19 +99,6 @@ impl Rung {
         }
     }
 
-    /// The kernel's name.
-    pub(crate) const fn kernel(self) -> &'static str {
-        match self {
-            Self::Flash => "flash",
-            Self::RegisterTiles => "register_tiles",
-            Self::AsyncCopy => "async_copy",
-            Self::Mma => "mma",
-            Self::Swizzle => "swizzle",
-            Self::Pipeline => "pipeline",
-            Self::Reuse => "reuse",
-        }
-    }
-
     /// The tile for a head dimension.
     pub const fn tile(self, head_dim: usize) -> Tile {
         match self {
@@ -105,57 +110,75 @@ impl Rung {
             Self::Reuse => Tile::new(128, 64, 128),
         }
     }
+
+    /// Another tile for a head dimension, which `ladder` compares with [`Rung::tile`].
+    pub(crate) const fn other_tile(self, head_dim: usize) -> Option<Tile> {
+        match (self, head_dim) {
+            (Self::Flash, 64) => Some(Tile::new(64, 32, 128)),
+            (Self::Reuse, 128) => Some(Tile::new(64, 64, 64)),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Flash => "flash",
-            Self::RegisterTiles => "register-tiles",
-            Self::AsyncCopy => "async-copy",
-            Self::Mma => "mma",
-            Self::Swizzle => "swizzle",
-            Self::Pipeline => "pipeline",
-            Self::Reuse => "reuse",
-        })
+        f.write_str(self.name())
     }
 }
 
-// ANCHOR: launch
-/// Launches a rung, and does not wait. The tensors are packed, `T` is their type, and the views are long enough for the shape.
+/// Checks everything about the arguments of a rung. `T` is the type of its tensors.
 ///
 /// # Errors
 ///
-/// [`Error::Argument`] if a tensor of a rung that reads vectors does not begin at a multiple of 16 bytes; the driver's.
-pub(crate) fn launch<T>(
+/// Those of [`Shape::check`]; an option that rungs lack; a tensor of a rung that reads vectors, if
+/// it does not begin at a multiple of 16 bytes.
+pub(crate) fn check<T>(
     rung: Rung,
+    checks: &Checks,
     stream: &Arc<CudaStream>,
+    inputs: &Inputs<'_, T>,
+    outputs: &Outputs<'_, T>,
+    shape: &Shape,
+) -> Result<(), Error> {
+    shape.check(checks, inputs, outputs)?;
+    shape.refuse(OPERATION, inputs, &Rung::LACKS)?;
+    if rung == Rung::Flash {
+        return Ok(());
+    }
+    let inputs = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
+    let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
+    let output = ("o", outputs.o.device_ptr(stream).0);
+    for (name, address) in inputs.into_iter().chain([output]) {
+        if !address.is_multiple_of(16) {
+            let expected = "at an address that is a multiple of 16";
+            return Err(checks.error(name, expected, format!("{address:#x}")).into());
+        }
+    }
+    Ok(())
+}
+
+// ANCHOR: launch
+/// Launches a rung, and does not wait. The arguments have been checked; `T` is the
+/// type of the rung's tensors.
+pub(crate) fn launch<T>(
+    stream: &CudaStream,
     function: &CudaFunction,
     config: LaunchConfig,
     inputs: Inputs<'_, T>,
     outputs: Outputs<'_, T>,
     shape: &Shape,
-) -> Result<(), Error> {
+) -> Result<(), DriverError> {
     let Outputs { mut o, mut lse } = outputs;
-    if rung != Rung::Flash {
-        let tensors = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
-        let inputs = tensors.map(|(name, view)| (name, view.device_ptr(stream).0));
-        for (name, address) in inputs.into_iter().chain([("o", o.device_ptr(stream).0)]) {
-            if !address.is_multiple_of(16) {
-                let checks = Checks::new(OPERATION, stream.context());
-                let expected = "at an address that is a multiple of 16";
-                return Err(checks.error(name, expected, format!("{address:#x}")).into());
-            }
-        }
-    }
     let (nq, nk) = (shape.sizes.nq as i32, shape.sizes.nk as i32);
     let (scale, causal) = (shape.scale(), i32::from(shape.causal));
     let mut builder = stream.launch_builder(function);
     builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its elements. The tensors are packed and
-    // lie inside the views; `lse` is not touched if it is null; every block writes rows of its own.
+    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its
+    // elements. The tensors are packed and lie inside the views; `lse` is not touched if it is
+    // null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

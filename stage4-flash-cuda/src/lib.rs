@@ -1,7 +1,8 @@
-//! Stage 4: attention as one fused CUDA kernel, launched with plain [`cudarc`]: in f32, and in f16 on tensor cores.
+//! Stage 4: attention as one fused CUDA kernel, launched with plain [`cudarc`]: in f32,
+//! and in f16 on tensor cores.
 //!
-//! `o = softmax(scale · q kᵀ + mask) v`, and no score leaves the chip: memory grows with N, not with N². The kernels
-//! of `kernels/` are a ladder, one idea per rung:
+//! `o = softmax(scale · q kᵀ + mask) v`, and no score leaves the chip: memory grows with N, not
+//! with N². The kernels of `kernels/` are a ladder, one idea per rung:
 //!
 //! | rung | kernel file | idea |
 //! |---|---|---|
@@ -13,19 +14,23 @@
 //! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
 //! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
 //!
-//! The library is what one calls: one kernel with every option, `kernels/library/attention.cu`. The files of this crate:
+//! The library is what one calls: one kernel with every option, `kernels/library/attention.cu`.
+//! The files of this crate:
 //!
-//! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device memory,
-//!   [`Attention::forward_host`] takes host arrays.
-//! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options, and where its tensors lie.
+//! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device
+//!   memory, [`Attention::forward_host`] takes host arrays.
+//! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options,
+//!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
-//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernel, with its [tiles](library::tiles).
-//! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed PTX; [`KERNELS`]: the files.
+//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernel, with its
+//!   [tiles](library::tiles).
+//! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
+//!   PTX; [`KERNELS`]: the files.
 //!
 //! [`Fused`] is what the suite of `conformance` judges; [`Stage4`] has it.
 //!
-//! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and nothing is launched:
-//! see [`Error`].
+//! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and
+//! nothing is launched: see [`Error`].
 //!
 //! ```no_run
 //! use ndarray::Array4;
@@ -35,7 +40,8 @@
 //! let stream = gpu::context(0)?.default_stream();
 //! let attention = Attention::new(stream.context())?;
 //! let x = Array4::<f32>::ones((1, 2, 100, 64)); // [B, H, N, D]
-//! let output = attention.forward_host(&stream, x.view(), x.view(), x.view(), &Options::default().causal())?;
+//! let options = Options::default().causal();
+//! let output = attention.forward_host(&stream, x.view(), x.view(), x.view(), &options)?;
 //! assert_eq!(output.o.dim(), (1, 2, 100, 64));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

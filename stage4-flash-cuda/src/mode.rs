@@ -9,15 +9,18 @@ pub enum Mode {
     /// The first rungs of stage 2: four launches, scores in global memory. They lack
     /// [some options](stage2_naive_cuda::LADDER_LACKS).
     Naive,
-    /// The library of stage 2, whose product is tiled. It lacks [some options](stage2_naive_cuda::LACKS).
+    /// The library of stage 2, whose product is tiled. It lacks [some
+    /// options](stage2_naive_cuda::LACKS).
     Tiled,
-    /// The library's fused kernel, which has every option, compiled for the head dimension.
+    /// The library's kernel, which has every option, compiled for the head dimension.
     #[default]
-    Fused,
-    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows are padded with zeros. Its kernels are
-    /// all committed; [`Mode::Fused`] takes them where there is no compiler.
+    Library,
+    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows
+    /// are padded with zeros. Its kernels are all committed; [`Mode::Library`] takes them
+    /// where there is no compiler.
     Padded,
-    /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has [`Attention::forward_f16`].
+    /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has
+    /// [`Attention::forward_f16`].
     ///
     /// [`Attention::forward_f16`]: crate::Attention::forward_f16
     Rung(Rung),
@@ -26,7 +29,7 @@ pub enum Mode {
 impl Mode {
     /// All that compute in f32.
     pub fn all() -> impl Iterator<Item = Self> + Clone {
-        let modes = [Self::Naive, Self::Tiled, Self::Fused, Self::Padded].into_iter();
+        let modes = [Self::Naive, Self::Tiled, Self::Library, Self::Padded].into_iter();
         modes.chain(Rung::F32.map(Self::Rung))
     }
 }
@@ -36,9 +39,9 @@ impl fmt::Display for Mode {
         match self {
             Self::Naive => f.write_str("naive"),
             Self::Tiled => f.write_str("tiled"),
-            Self::Fused => f.write_str("fused"),
+            Self::Library => f.write_str("library"),
             Self::Padded => f.write_str("padded"),
-            Self::Rung(rung) => rung.fmt(f),
+            Self::Rung(rung) => f.write_str(rung.name()),
         }
     }
 }

@@ -6,16 +6,19 @@ use stage2_naive_cuda::Additive;
 
 use crate::Error;
 
-/// The device memory that attention writes: `o` `[B, H, nq, D]`, and packed `lse` `[B, H, nq]` if it is wanted.
+/// The device memory that attention writes: `o` `[B, H, nq, D]`, and packed `lse`
+/// `[B, H, nq]` if it is wanted.
 pub use stage2_naive_cuda::AttentionOutputs as Outputs;
 
-/// The sizes, strides and options of an attention problem in device memory. Masks that are tensors are in [`Inputs`].
+/// The sizes, strides and options of an attention problem in device memory. Masks that are
+/// tensors are in [`Inputs`].
 ///
 /// ```
 /// use stage1_reference::{Sizes, Window};
 /// use stage4_flash_cuda::Shape;
 /// let sizes = Sizes { batch: 2, heads: 8, kv_heads: 2, nq: 100, nk: 100, head_dim: 64 };
-/// let shape = Shape { window: Some(Window { left: 16, right: 0 }), ..Shape::sequence_first(sizes) };
+/// let window = Some(Window { left: 16, right: 0 });
+/// let shape = Shape { window, ..Shape::sequence_first(sizes) };
 /// assert_eq!((shape.q.row, shape.k.row), (8 * 64, 2 * 64));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -123,8 +126,8 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, views too short for their strides, overlapping
-    /// rows of `o`, a view of another device: the first of them.
+    /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, views too short for
+    /// their strides, overlapping rows of `o`, a view of another device: the first of them.
     pub fn check<T>(
         &self,
         checks: &Checks,
@@ -182,14 +185,30 @@ pub struct Inputs<'a, T = f32> {
     pub v: CudaView<'a, T>,
     /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`.
     pub mask: Option<Additive<'a>>,
-    /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there on are not read. The host does
-    /// not see these numbers: one that is negative counts as 0, one above nk as nk.
+    /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there
+    /// on are not read. The host does not see these numbers: one that is negative counts
+    /// as 0, one above nk as nk.
     pub key_lengths: Option<CudaView<'a, i32>>,
     /// The blocks of 64 × 64 scores that are seen, if not all.
     pub blocks: Option<BlockMask<'a>>,
 }
 
-/// The blocks of 64 × 64 scores that are seen: a `[B, H, ceil(nq / 64), words]` tensor in device memory, with a bit for
-/// each block. Bit `c % 32` of word `c / 32` of a row is block `c` of that row, so a row has
-/// `ceil(ceil(nk / 64) / 32)` words; [`gpu::arguments::pack_bits`] makes them. Strides are in words.
+impl<'a, T> Inputs<'a, T> {
+    /// Queries, keys and values, without the masks that are tensors.
+    pub const fn new(q: CudaView<'a, T>, k: CudaView<'a, T>, v: CudaView<'a, T>) -> Self {
+        Self {
+            q,
+            k,
+            v,
+            mask: None,
+            key_lengths: None,
+            blocks: None,
+        }
+    }
+}
+
+/// The blocks of 64 × 64 scores that are seen: a `[B, H, ceil(nq / 64), words]` tensor in device
+/// memory, with a bit for each block. Bit `c % 32` of word `c / 32` of a row is block `c` of
+/// that row, so a row has `ceil(ceil(nk / 64) / 32)` words; [`gpu::arguments::pack_bits`] makes
+/// them. Strides are in words.
 pub type BlockMask<'a> = Strided<'a, u32>;

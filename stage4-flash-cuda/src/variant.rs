@@ -5,7 +5,6 @@ use std::fmt;
 use gpu::arguments::ArgumentError;
 
 use crate::Rung;
-use crate::committed::{LADDER, LADDER_F16};
 use crate::library::{self, Tile, tiles};
 
 /// A fused kernel, compiled for a head dimension with a tile.
@@ -13,7 +12,8 @@ use crate::library::{self, Tile, tiles};
 pub struct Variant {
     /// The kernel.
     pub kernel: Kernel,
-    /// The head dimension that it is compiled for. The library's kernel takes smaller ones too, padded with zeros.
+    /// The head dimension that it is compiled for. The library's kernel takes smaller
+    /// ones too, padded with zeros.
     pub head_dim: usize,
     /// The tile.
     pub tile: Tile,
@@ -47,8 +47,8 @@ impl Variant {
         }
     }
 
-    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is one for all devices, with the
-    /// tile of the class that has the least shared memory.
+    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is
+    /// one for all devices, with the tile of the class that has the least shared memory.
     pub fn padded(head_dim: usize) -> Self {
         let head_dim = library::padded(head_dim);
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
@@ -65,7 +65,7 @@ impl Variant {
     /// The kernel's name.
     pub(crate) fn entry(&self) -> &'static str {
         match self.kernel {
-            Kernel::Rung(rung) => rung.kernel(),
+            Kernel::Rung(rung) => rung.name(),
             Kernel::Library => library::KERNEL,
         }
     }
@@ -97,8 +97,8 @@ impl Variant {
         }
     }
 
-    /// Checks that the kernel can have this tile, and that a block has room for it on a device that gives it `available` bytes
-    /// of shared memory. A rung has its own tiles and those of [`LADDER`] and [`LADDER_F16`].
+    /// Checks that the kernel can have this tile, and that a block has room for it on a device that
+    /// gives it `available` bytes of shared memory. A rung has few tiles: those that are committed.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl Variant {
         };
         let tile = self.tile;
         if let Kernel::Rung(rung) = self.kernel {
-            let ladder = LADDER.contains(self) || LADDER_F16.contains(self);
-            if !ladder && *self != Self::rung(rung, self.head_dim) {
+            let own = rung.tile(self.head_dim);
+            if tile != own && Some(tile) != rung.other_tile(self.head_dim) {
                 let expected = format!("a tile of the ladder for {}", self.file());
                 return Err(error(expected, tile.to_string()));
             }

@@ -24,7 +24,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let stream = context.default_stream();
     let decode = Decode::new(&context)?;
 
-    // 2 sequences of up to 128 tokens in f16; 8 query heads share 2 heads of keys and values, 64 columns.
+    // 2 sequences of up to 128 tokens in f16; 8 query heads share 2 heads of
+    // keys and values, 64 columns.
     let (heads, kv_heads, head_dim) = (8, 2, 64);
     let shape = CacheShape {
         batch: 2,
@@ -36,7 +37,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let layers = 1;
     let mut cache = KvCache::new(&stream, layers, shape)?;
 
-    // Prompts of 100 and 70 tokens, then 3 tokens one by one. The rows of the shorter prompt from 70 on are padding.
+    // Prompts of 100 and 70 tokens, then 3 tokens one by one. The rows of the shorter
+    // prompt from 70 on are padding.
     for (seed, n, counts) in [
         (1, 100, [100, 70]),
         (2, 1, [1; 2]),

@@ -13,7 +13,8 @@
 // and each block waits for its loads.
 //
 // launch: grid=4 block=128
-// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit f32[4]=uninit
+// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit
+// args: f32[4]=uninit
 // args: i32=2 i32=2 i32=1 i32=80 i32=40 f32=0.158
 #include "prelude.cuh"
 

@@ -14,7 +14,8 @@
 // the heads of a group load the same rows of k and v, each for itself.
 //
 // launch: grid=12 block=128
-// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[480]=uninit f32[12]=uninit
+// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[480]=uninit
+// args: f32[12]=uninit
 // args: i32=2 i32=2 i32=1 i32=80 i32=40 f32=0.158 i32=3
 #include "prelude.cuh"
 

@@ -16,7 +16,8 @@
 // the first, and is bound by DRAM.
 //
 // launch: grid=12 block=128
-// args: f32[240]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[720]=uninit f32[36]=uninit
+// args: f32[240]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[720]=uninit
+// args: f32[36]=uninit
 // args: i32=6 i32=3 i32=1 i32=80 i32=20 f32=0.224 i32=3
 #include "prelude.cuh"
 

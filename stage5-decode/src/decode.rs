@@ -28,7 +28,8 @@ const UPDATE_WARPS: usize = 4;
 /// The kernel file that updates a cache.
 pub(crate) const UPDATE: &str = "library/update_cache.cu";
 
-/// Dynamic shared memory that a block may ask for, in bytes: every device from compute 7.5 on has as much.
+/// Dynamic shared memory that a block may ask for, in bytes: every device from
+/// compute 7.5 on has as much.
 const DYNAMIC_SHARED: i32 = 48 << 10;
 
 /// Decoding on one device: a handle that keeps the kernels it has loaded.
@@ -65,8 +66,8 @@ impl Decode {
         self
     }
 
-    /// The same, with this many splits of a sequence, 1 to [`MAX_SPLITS`], whatever the rule says. [`Rung::Decode`]
-    /// splits nothing.
+    /// The same, with this many splits of a sequence, 1 to [`MAX_SPLITS`], whatever the rule says.
+    /// [`Rung::Decode`] splits nothing.
     pub fn with_splits(mut self, splits: usize) -> Self {
         self.splits = Some(splits);
         self
@@ -82,8 +83,8 @@ impl Decode {
         self.kernels().len()
     }
 
-    /// Number of splits by [`Decode::forward`] of sequences of which the longest has `longest` tokens: the rule's, or that of
-    /// [`Decode::with_splits`]. 1 by a rung that splits nothing.
+    /// Number of splits by [`Decode::forward`] of sequences of which the longest has `longest`
+    /// tokens: the rule's, or that of [`Decode::with_splits`]. 1 by a rung that splits nothing.
     pub fn splits(&self, cache: &CacheShape, shape: &Shape, longest: usize) -> usize {
         match (self.mode, self.splits) {
             (Mode::Rung(Rung::Decode), _) => 1,
@@ -93,17 +94,17 @@ impl Decode {
         }
     }
 
-    /// `o = softmax(scale · q kᵀ) v` of the last `nq` tokens of each sequence on its cache: launches on `stream`, and does not
-    /// wait.
+    /// `o = softmax(scale · q kᵀ) v` of the last `nq` tokens of each sequence on its cache:
+    /// launches on `stream`, and does not wait.
     ///
-    /// A query that sees no key gets `o = 0` and `lse = −inf`. If sequences are split, allocates a [`Workspace`] in the order of
-    /// the stream.
+    /// A query that sees no key gets `o = 0` and `lse = −inf`. If sequences are split, allocates a
+    /// [`Workspace`] in the order of the stream.
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide or are out of range, views too short, overlapping rows of `o`, keys that are not aligned to
-    /// their type, a view or stream of another device: see [`Error`]. All are found before the launch. After it, only the
-    /// driver can fail.
+    /// Sizes that do not divide or are out of range, views too short, overlapping rows of `o`, keys
+    /// that are not aligned to their type, a view or stream of another device: see [`Error`]. All
+    /// are found before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -142,12 +143,13 @@ impl Decode {
         })
     }
 
-    /// The same in a workspace of the caller's: it says how many splits a sequence has, and nothing is allocated. So a
-    /// CUDA graph can capture it.
+    /// The same in a workspace of the caller's: it says how many splits a sequence has, and nothing
+    /// is allocated. So a CUDA graph can capture it.
     ///
     /// # Errors
     ///
-    /// Those of [`Decode::forward`]; `workspace`, if it is too small; `mode`, if that is a rung, which allocates.
+    /// Those of [`Decode::forward`]; `workspace`, if it is too small; `mode`, if that is
+    /// a rung, which allocates.
     pub fn forward_in(
         &self,
         stream: &Arc<CudaStream>,
@@ -184,8 +186,8 @@ impl Decode {
         self.function(("library/combine.cu", vec![]), "combine")
     }
 
-    /// Adds the new tokens to the lengths on the device, as a `prepare_advance` of the cache has announced: launches on
-    /// `stream`, and does not wait.
+    /// Adds the new tokens to the lengths on the device, as a `prepare_advance` of the cache has
+    /// announced: launches on `stream`, and does not wait.
     ///
     /// # Errors
     ///
@@ -193,8 +195,9 @@ impl Decode {
     ///
     /// # Safety
     ///
-    /// It is launched or replayed once after each `prepare_advance` of the cache, and not otherwise. Then the lengths on the
-    /// device are those that the host has checked, and kernels stay inside the cache.
+    /// It is launched or replayed once after each `prepare_advance` of the cache, and not
+    /// otherwise. Then the lengths on the device are those that the host has checked, and
+    /// kernels stay inside the cache.
     pub unsafe fn advance(
         &self,
         stream: &Arc<CudaStream>,
@@ -216,21 +219,23 @@ impl Decode {
             block_dim: (ADVANCE_THREADS as u32, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: these are the parameters of `advance`, in order. Both arrays have a number for each sequence.
+        // SAFETY: these are the parameters of `advance`, in order. Both arrays have a
+        // number for each sequence.
         unsafe { builder.launch(config) }?;
         Ok(())
     }
 
-    /// Writes the keys and values of new tokens into a cache, converted to its element type (round to nearest, ties to even):
-    /// launches on `stream`, and does not wait.
+    /// Writes the keys and values of new tokens into a cache, converted to its element type (round
+    /// to nearest, ties to even): launches on `stream`, and does not wait.
     ///
-    /// The lengths of the cache count the new tokens already: the first `counts` rows of a sequence become its last tokens. So a
-    /// sequence has at most `max_seq` tokens, new ones included.
+    /// The lengths of the cache count the new tokens already: the first `counts` rows of a sequence
+    /// become its last tokens. So a sequence has at most `max_seq` tokens, new ones included.
     ///
     /// # Errors
     ///
-    /// Views too short, a length above `max_seq`, a count above the length or above `n`, a cache that is not aligned to its
-    /// type, a view or stream of another device. All are found before the launch. After it, only the driver can fail.
+    /// Views too short, a length above `max_seq`, a count above the length or above `n`, a cache
+    /// that is not aligned to its type, a view or stream of another device. All are found before
+    /// the launch. After it, only the driver can fail.
     pub fn update_cache(
         &self,
         stream: &Arc<CudaStream>,
@@ -282,9 +287,10 @@ impl Decode {
             block_dim: (32 * UPDATE_WARPS as u32, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views; the kernel writes rows
-        // below the lengths, which are those on the host: the rows lie inside the cache, and their entries of the page table were
-        // checked there. The table is not touched if it is null; each warp writes a row of its own.
+        // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their
+        // views; the kernel writes rows below the lengths, which are those on the host: the rows
+        // lie inside the cache, and their entries of the page table were checked there. The table
+        // is not touched if it is null; each warp writes a row of its own.
         unsafe { builder.launch(config) }?;
         Ok(())
     }

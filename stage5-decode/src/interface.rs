@@ -8,14 +8,14 @@ use crate::{
     ladder,
 };
 
-/// An implementation of decoding in device memory. The suite of `conformance` judges anything that has it: this crate's
-/// [`Stage5`], and an exercise's.
+/// An implementation of decoding in device memory. The suite of `conformance` judges anything that
+/// has it: this crate's [`Stage5`], and an exercise's.
 pub trait Decoding {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// Does as [`Decode::update_cache`]. Launches, and does not wait. Checks its arguments first, and launches nothing if one
-    /// does not fit.
+    /// Does as [`Decode::update_cache`]. Launches, and does not wait. Checks its arguments first,
+    /// and launches nothing if one does not fit.
     ///
     /// # Errors
     ///
@@ -27,8 +27,8 @@ pub trait Decoding {
         new: NewTokens<'_>,
     ) -> Result<(), Self::Error>;
 
-    /// Computes as [`Decode::forward`]. Launches, and does not wait. Checks its arguments first, and launches nothing if one
-    /// does not fit.
+    /// Computes as [`Decode::forward`]. Launches, and does not wait. Checks its arguments first,
+    /// and launches nothing if one does not fit.
     ///
     /// # Errors
     ///
@@ -43,7 +43,8 @@ pub trait Decoding {
     /// True if it can have a cache of this shape, contiguous or in pages.
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool;
 
-    /// The argument that an error names, such as `k`; `heads` if those of two arguments do not divide.
+    /// The argument that an error names, such as `k`; `heads` if those of two
+    /// arguments do not divide.
     fn argument_of(error: &Self::Error) -> Option<&str>
     where
         Self: Sized;

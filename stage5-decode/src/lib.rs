@@ -1,10 +1,12 @@
 //! Stage 5: decoding with a KV cache, launched with plain [`cudarc`].
 //!
-//! A generator computes the keys and values of each token once and keeps them. A step then has one query for each head, or a
-//! few, against a long cache: it reads all of the cache and computes little, so it is as fast as memory is. Two things are here:
+//! A generator computes the keys and values of each token once and keeps them. A step then has one
+//! query for each head, or a few, against a long cache: it reads all of the cache and computes
+//! little, so it is as fast as memory is. Two things are here:
 //!
-//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung one step from the last. All
-//!   but `3_grouped.cu` is the solution of exercise 5. `ladder/` has the launches.
+//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung
+//!   one step from the last. All but `3_grouped.cu` is the solution of exercise 5.
+//!   `ladder/` has the launches.
 //!
 //!   | kernel file | idea |
 //!   |---|---|
@@ -13,18 +15,20 @@
 //!   | `2_split.cu` | FlashDecoding: blocks for parts of a sequence, merged by `combine.cu` |
 //!   | `3_grouped.cu` | one read of keys and values serves the heads of a group |
 //!
-//! - **The library**, to be called: f32, f16 and bf16 caches, contiguous or in pages, windows, strides, several queries, any
-//!   head dimension from 1 to 256. `library/` has its parts.
+//! - **The library**, to be called: f32, f16 and bf16 caches, contiguous or in pages, windows,
+//!   strides, several queries, any head dimension from 1 to 256. `library/` has its parts.
 //!
 //! The files of this crate:
 //!
-//! - [`Decode`]: loaded kernels, kept for reuse; [`Decode::update_cache`] writes new tokens, [`Decode::forward`] attends.
-//!   [`Mode`]: by the library, or by a rung.
-//! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and where its tensors lie;
-//!   [`CacheView`] and [`CacheViewMut`]: one layer of any cache.
-//! - `library/`: [`KvCache`], a contiguous cache for all layers of a model; [`paged`], one in pages that sequences share, with
-//!   fork and copy-on-write; [`splits()`], the number of splits of a sequence, which are the parts of its keys; [`Workspace`], steps without allocations and
-//!   copies, which a CUDA graph can replay; a file beside each of its kernels; [`committed`], the variants with committed PTX.
+//! - [`Decode`]: loaded kernels, kept for reuse; [`Decode::update_cache`] writes new tokens,
+//!   [`Decode::forward`] attends. [`Mode`]: by the library, or by a rung.
+//! - [`Shape`], [`Inputs`], [`Outputs`], [`NewTokens`]: one step: sizes, strides, options, and
+//!   where its tensors lie; [`CacheView`] and [`CacheViewMut`]: one layer of any cache.
+//! - `library/`: [`KvCache`], a contiguous cache for all layers of a model; [`paged`], one in pages
+//!   that sequences share, with fork and copy-on-write; [`splits()`], the number of splits of a
+//!   sequence, which are the parts of its keys; [`Workspace`], steps without allocations and
+//!   copies, which a CUDA graph can replay; a file beside each of its kernels; [`committed`], the
+//!   variants with committed PTX.
 //!
 //! [`Decoding`] is what the suite of `conformance` judges; [`Stage5`] has it.
 //!

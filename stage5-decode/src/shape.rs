@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CacheShape, CacheView, PerSequence};
 
-/// The device memory that decoding writes: `o` `[B, H, nq, D]`, and packed `lse` `[B, H, nq]` if it is wanted.
+/// The device memory that decoding writes: `o` `[B, H, nq, D]`, and packed `lse`
+/// `[B, H, nq]` if it is wanted.
 pub use stage4_flash_cuda::Outputs;
 
 /// The most queries of a sequence in one call.
@@ -12,8 +13,8 @@ pub const MAX_QUERIES: usize = 16;
 
 /// The queries of a decoding step: sizes, strides and options. The cache has the other sizes.
 ///
-/// The queries of a sequence are its last `nq` tokens, whose keys and values the cache has already. Query `i` of a sequence
-/// of `n` tokens sees the keys `j ≤ n − nq + i`.
+/// The queries of a sequence are its last `nq` tokens, whose keys and values the cache has already.
+/// Query `i` of a sequence of `n` tokens sees the keys `j ≤ n − nq + i`.
 ///
 /// ```
 /// use stage5_decode::Shape;
@@ -24,7 +25,8 @@ pub const MAX_QUERIES: usize = 16;
 pub struct Shape {
     /// Heads of `q` and `o`, `H`: a multiple of those of the cache.
     pub heads: usize,
-    /// Queries of each sequence: 1 to decode, up to [`MAX_QUERIES`] to check drafts or to prefill a chunk.
+    /// Queries of each sequence: 1 to decode, up to [`MAX_QUERIES`] to check
+    /// drafts or to prefill a chunk.
     pub nq: usize,
     /// Factor of the scores; `1 / sqrt(D)` if `None`.
     pub scale: Option<f32>,
@@ -42,7 +44,8 @@ impl Shape {
         Self::new(heads, nq, Strides::packed(heads, nq, head_dim))
     }
 
-    /// Packed `[B, nq, H, D]` tensors, as a projection leaves them; the default scale and no window.
+    /// Packed `[B, nq, H, D]` tensors, as a projection leaves them; the
+    /// default scale and no window.
     pub const fn sequence_first(heads: usize, nq: usize, head_dim: usize) -> Self {
         Self::new(heads, nq, Strides::sequence_first(heads, nq, head_dim))
     }
@@ -72,8 +75,9 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::check`](crate::Cache::check); heads that do not divide, more than [`MAX_QUERIES`] queries, a scale
-    /// that is not finite, views too short for their strides, overlapping rows of `o`, a view of another device.
+    /// Those of [`Cache::check`](crate::Cache::check); heads that do not divide, more than
+    /// [`MAX_QUERIES`] queries, a scale that is not finite, views too short for their strides,
+    /// overlapping rows of `o`, a view of another device.
     pub fn check(
         &self,
         checks: &Checks,
@@ -114,8 +118,8 @@ pub struct Inputs<'a> {
     pub cache: CacheView<'a>,
 }
 
-/// Keys and values of new tokens, `[B, H_kv, n, D]` in f32. The first `counts` rows of a sequence are its last tokens; others
-/// are padding.
+/// Keys and values of new tokens, `[B, H_kv, n, D]` in f32. The first `counts` rows of a sequence
+/// are its last tokens; others are padding.
 #[derive(Debug)]
 pub struct NewTokens<'a> {
     /// Keys.
@@ -135,7 +139,8 @@ impl NewTokens<'_> {
     ///
     /// # Errors
     ///
-    /// Views too short for their strides, a count above `n` or above the length of the sequence, a view of another device.
+    /// Views too short for their strides, a count above `n` or above the length of the sequence,
+    /// a view of another device.
     pub fn check(
         &self,
         checks: &Checks,

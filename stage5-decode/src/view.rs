@@ -29,7 +29,8 @@ pub struct CacheShape {
 }
 
 impl CacheShape {
-    /// Bytes of the keys, and as many of the values, of a contiguous cache. Saturates at `usize::MAX`.
+    /// Bytes of the keys, and as many of the values, of a contiguous cache.
+    /// Saturates at `usize::MAX`.
     pub fn bytes(&self) -> usize {
         let rows = [self.batch, self.kv_heads, self.max_seq, self.head_dim];
         rows.into_iter()
@@ -57,8 +58,8 @@ impl CacheShape {
     }
 }
 
-/// A number for each sequence, `[B]`: on the host, which checks it, and in device memory, where kernels read it. Both must
-/// be the same.
+/// A number for each sequence, `[B]`: on the host, which checks it, and in device memory, where
+/// kernels read it. Both must be the same.
 #[derive(Debug)]
 pub struct PerSequence<'a> {
     /// On the host.
@@ -70,12 +71,12 @@ pub struct PerSequence<'a> {
 /// Where the tokens of a paged cache lie. Token `j` of sequence `b` is row `j % page_size` of page
 /// `entries[b · columns + j / page_size]`.
 ///
-/// The table is on the host, which checks it, and in device memory, where kernels read it. Both must be the same: kernels do
-/// not check it again.
+/// The table is on the host, which checks it, and in device memory, where kernels read it. Both
+/// must be the same: kernels do not check it again.
 #[derive(Debug)]
 pub struct PageTable<'a> {
-    /// Pages of each sequence, `[B, columns]`, on the host. Entries beyond the length of a sequence are not read; the others
-    /// are from 0 to below the number of pages.
+    /// Pages of each sequence, `[B, columns]`, on the host. Entries beyond the length of a sequence
+    /// are not read; the others are from 0 to below the number of pages.
     pub host: &'a [i32],
     /// The same in device memory.
     pub entries: CudaView<'a, i32>,
@@ -111,8 +112,8 @@ impl<V: DeviceSlice<u8>> Cache<'_, V> {
     ///
     /// # Errors
     ///
-    /// A size out of range, too few bytes, a length above `max_seq`, a page table that is too short or names a page that is
-    /// not there, a view of another device.
+    /// A size out of range, too few bytes, a length above `max_seq`, a page table that is too short
+    /// or names a page that is not there, a view of another device.
     pub fn check(&self, checks: &Checks) -> Result<(), ArgumentError> {
         let shape = self.shape;
         shape.check(checks)?;

@@ -1,13 +1,14 @@
 // The largest logit of each row: the next token of greedy decoding.
 //
-// Idea: one block per row. A thread keeps the largest of every blockDim.x-th logit, and the block folds the threads' results.
-// Of equal logits the one with the smaller index wins, so that the result does not depend on the block size.
+// Idea: one block per row. A thread keeps the largest of every blockDim.x-th logit, and the block
+// folds the threads' results. Of equal logits the one with the smaller index wins, so that the
+// result does not depend on the block size.
 //
 // Grid:   x = n, one block per row.
 // Block:  a multiple of 32, at most 1024.
 // Shared: 32 * 8 bytes, static.
-// Reads:  logits. Writes: tokens; -1 for a row that holds a NaN or whose largest logit is infinite: the host makes an error of
-//         it, as of such logits that it draws from.
+// Reads:  logits. Writes: tokens; -1 for a row that holds a NaN or whose largest logit is infinite:
+//         the host makes an error of it, as of such logits that it draws from.
 //
 // launch: grid=3 block=64
 // args: i32[3]=uninit f32[900]=random i32=300

@@ -1,18 +1,20 @@
 // Rows of a table: token embedding, plus a learned position embedding if there is one.
 //
-// Idea: x[i] = tokens_table[tokens[i]] + positions_table[positions[i]]. Tokens and positions are read from device memory, so a
-// CUDA graph can be replayed with others.
+// Idea: x[i] = tokens_table[tokens[i]] + positions_table[positions[i]]. Tokens and positions are
+// read from device memory, so a CUDA graph can be replayed with others.
 //
 // Grid:   x = n, one block per token.
 // Block:  any size; the threads stride over the columns.
 // Shared: none.
 // Reads:  tokens, positions, a row of each table per token. Writes: x.
-// A token or position that has no row gives a row of NaN: a kernel cannot report it, and must not read outside the table.
+// A token or position that has no row gives a row of NaN: a kernel cannot report it, and must
+// not read outside the table.
 // Constants: ELEMENT (f32, f16, bf16), of both tables.
 //
 // launch: grid=4 block=64
 // define: ELEMENT=bf16
-// args: f32[400]=uninit i32[4]={3,0,9,3} i32[4]={2,3,4,5} bf16[1000]=random bf16[800]=random i32=10 i32=8 i32=100
+// args: f32[400]=uninit i32[4]={3,0,9,3} i32[4]={2,3,4,5} bf16[1000]=random bf16[800]=random i32=10
+// args: i32=8 i32=100
 
 #include "stage5-decode/library/cache.cuh"
 

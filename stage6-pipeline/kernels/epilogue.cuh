@@ -1,4 +1,5 @@
-// Work on a sum that a product has computed, before it is stored: the bias, an activation, the residual addition.
+// Work on a sum that a product has computed, before it is stored: the bias, an
+// activation, the residual addition.
 
 #pragma once
 
@@ -13,8 +14,8 @@ enum Epilogue {
 // ANCHOR_END: epilogue
 
 // ANCHOR: activations
-// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))). The cube of a large x overflows to infinity, and tanh of infinity is
-// exactly 1: a large x gives x, a large -x gives 0.
+// x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))). The cube of a large x overflows to infinity,
+// and tanh of infinity is exactly 1: a large x gives x, a large -x gives 0.
 __device__ __forceinline__ float gelu(float x) {
     constexpr float SQRT_2_OVER_PI = 0.7978845608028654f;
     return 0.5f * x * (1.0f + tanhf(SQRT_2_OVER_PI * (x + 0.044715f * x * x * x)));

@@ -1,27 +1,30 @@
 // Product of many rows of x with a weight, y = x W^T + bias: the linear layer of a prefill.
 //
-// Idea: as rung 2 of stage 4, register tiles. A thread computes ROWS x COLUMNS outputs: in each step of 4 columns, ROWS +
-// COLUMNS vectors from shared memory make 4 * ROWS * COLUMNS multiply-adds. Elements of W become f32 on their way to shared
-// memory.
+// Idea: as rung 2 of stage 4, register tiles. A thread computes ROWS x COLUMNS outputs: in each
+// step of 4 columns, ROWS + COLUMNS vectors from shared memory make 4 * ROWS * COLUMNS
+// multiply-adds. Elements of W become f32 on their way to shared memory.
 //
 //     for each tile of K columns:
 //         load BLOCK_M rows of x and BLOCK_N rows of W; zeros beyond the edges
 //         sum += x W^T             in registers
 //     bias, activation, residual
 //
-// No bank conflicts: rows in shared memory are an odd number of 16-byte words long, and 8 lanes read 8 neighbouring rows of W,
-// or the same row of x.
+// No bank conflicts: rows in shared memory are an odd number of 16-byte words long, and 8 lanes
+// read 8 neighbouring rows of W, or the same row of x.
 //
-// Grid:   x = ceil(outputs / OUTPUTS) * ceil(n / BLOCK_M), where OUTPUTS is BLOCK_N, or half of it for SwiGLU.
+// Grid:   x = ceil(outputs / OUTPUTS) * ceil(n / BLOCK_M), where OUTPUTS is BLOCK_N,
+//         or half of it for SwiGLU.
 // Block:  (128). A warp has 16 rows of x; 8 neighbouring lanes share 4 of them.
 // Shared: 128 * 36 * 4 = 18,432 bytes, static.
-// Reads:  x once for each column of tiles, W once for each row of tiles, bias. Writes: y; reads it too if the epilogue adds.
+// Reads:  x once for each column of tiles, W once for each row of tiles, bias. Writes: y; reads it
+//         too if the epilogue adds.
 // A warp without a row of x loads, but does not multiply.
 // Constants: ELEMENT (f32, f16, bf16).
 //
 // launch: grid=2 block=128
 // define: ELEMENT=f16
-// args: f32[3300]=uninit f32[1850]=random f16[3300]=random f32[66]=random i32=50 i32=37 i32=66 i32=1 i32=1
+// args: f32[3300]=uninit f32[1850]=random f16[3300]=random f32[66]=random i32=50 i32=37 i32=66
+// args: i32=1 i32=1
 #include "epilogue.cuh"
 #include "stage5-decode/library/cache.cuh"
 
@@ -46,8 +49,9 @@ struct alignas(4 * COUNT) Floats {
 };
 
 // ANCHOR: load
-// Copies a tile of ROWS_OF_TILE rows and K columns, which begins at `column`, to shared memory. `row_of` gives the row of the
-// matrix that a row of the tile is, or a negative number for none. Copies COUNT elements at a time.
+// Copies a tile of ROWS_OF_TILE rows and K columns, which begins at `column`, to shared memory.
+// `row_of` gives the row of the matrix that a row of the tile is, or a negative number for none.
+// Copies COUNT elements at a time.
 template <int ROWS_OF_TILE, int COUNT, typename T, typename RowOf, typename Widen>
 __device__ __forceinline__ void load_tile(
     float (*tile_smem)[STRIDE], const T* matrix, int columns, int column, RowOf row_of, Widen widen
@@ -93,7 +97,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(
     const int first_row = blockIdx.x / tiles * BLOCK_M;
     const int warp_row = threadIdx.x / 32 * WARP_ROWS;  // of the tile of x, the first row of this warp
     const int tx = threadIdx.x % TX, ty = warp_row + threadIdx.x % 32 / TX;
-    // A row of the tile of x is a row of x. With gates, the upper half of the tile of W are the ups of the lower half.
+    // A row of the tile of x is a row of x. With gates, the upper half of the tile of W are
+    // the ups of the lower half.
     const auto x_row = [&](int row) { return first_row + row < n ? first_row + row : -1; };
     const auto w_row = [&](int row) {
         const int up = gated && row >= BLOCK_N / 2;
@@ -137,7 +142,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm(
     }
 
     // ANCHOR: store
-    // By way of shared memory, so that neighbouring threads store neighbouring outputs, and the epilogue is compiled once.
+    // By way of shared memory, so that neighbouring threads store neighbouring outputs, and the
+    // epilogue is compiled once.
     float(*sum_smem)[BLOCK_N] = reinterpret_cast<float(*)[BLOCK_N]>(smem);  // over the tiles
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {

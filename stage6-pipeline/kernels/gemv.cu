@@ -1,29 +1,31 @@
 // Product of a few rows of x with a weight, y = x W^T + bias: the linear layer of a decode step.
 //
-// Idea: each weight is read once and used N times, so the time is that of reading the weight. 8 lanes share a row of it, in
-// vectors of 16 bytes; a load of a warp covers 128 bytes of 4 rows. A lane keeps the sums of ROWS rows for N rows of x, so
-// that it loads x once for all of them.
+// Idea: each weight is read once and used N times, so the time is that of reading the weight. 8
+// lanes share a row of it, in vectors of 16 bytes; a load of a warp covers 128 bytes of 4 rows. A
+// lane keeps the sums of ROWS rows for N rows of x, so that it loads x once for all of them.
 //
 //     for each vector of the 8 lanes' rows:
 //         load it from ROWS rows of W, and from N rows of x
 //         sum[r][i] += W[r] x[i]
-//     add the sums of 8 lanes, so that each lane is left with one row of W (or two lanes with the same, or 4)
+//     add the sums of 8 lanes, so that each row of W is left to one lane (or to 2, or 4)
 //     add the sums of the warps of the block: each has a slice of the columns
 //     bias, activation, residual
 //
-// The order of a sum depends on vector, span and the number of slices alone, not on n, N or ROWS: a batch equals its rows
-// one by one, bit for bit.
+// The order of a sum depends on vector, span and the number of slices alone, not on n, N or ROWS: a
+// batch equals its rows one by one, bit for bit.
 //
 // Grid:   x = ceil(outputs / (4 * ROWS)), or ceil(outputs / (2 * ROWS)) for SwiGLU.
 // Block:  (32 * slices), 1 to 8 slices of the columns.
 // Shared: 8 * N * 32 * 4 bytes, static.
 // Reads:  W once, x once per block, bias. Writes: y; reads it too if the epilogue adds.
-// A block whose rows are not all there, or not aligned, computes one row of each lane after the other.
+// A block whose rows are not all there, or not aligned, computes one row of
+// each lane after the other.
 // Constants: ELEMENT (f32, f16, bf16); N (1, 2, 4, 8), at least n; ROWS (2, 8).
 //
 // launch: grid=5 block=64
 // define: ELEMENT=f16 N=4 ROWS=2
-// args: f32[99]=ones f32[216]=random f16[2376]=random f32[33]=random i32=3 i32=72 i32=33 i32=3 i32=8 i32=64
+// args: f32[99]=ones f32[216]=random f16[2376]=random f32[33]=random i32=3 i32=72 i32=33 i32=3
+// args: i32=8 i32=64
 #include "epilogue.cuh"
 #include "stage5-decode/library/cache.cuh"
 
@@ -51,8 +53,9 @@ __device__ __forceinline__ float slct_f32_s32(float a, float b, int c) {
 }
 
 // ANCHOR: dot
-// Adds products of N rows of x with COUNT rows of W to sum[0] to sum[COUNT - 1], by vectors of BYTES bytes of W. The lane
-// takes every 8th vector of these rows, from where the pointers stand to the end, `columns` elements on.
+// Adds products of N rows of x with COUNT rows of W to sum[0] to sum[COUNT - 1], by vectors of
+// BYTES bytes of W. The lane takes every 8th vector of these rows, from where the pointers stand to
+// the end, `columns` elements on.
 template <int BYTES, int COUNT>
 __device__ __forceinline__ void dot(float (*sum)[N], const float* (&x)[N], const Bits* (&weight)[COUNT], int columns) {
     using Vector = Chunk<BYTES>;
@@ -108,8 +111,9 @@ __device__ __forceinline__ void dot(float (*sum)[N], const float* (&x)[N], const
 // ANCHOR_END: dot
 
 // ANCHOR: reduce
-// Adds a lane's sums to those of the 7 other lanes of its row. At each step a lane keeps half of its rows and gives the other
-// half away, until one is left: row lane * ROWS / 8. Then all lanes add what they have.
+// Adds a lane's sums to those of the 7 other lanes of its row. At each step a lane keeps half
+// of its rows and gives the other half away, until one is left: row lane * ROWS / 8. Then all
+// lanes add what they have.
 __device__ __forceinline__ float reduce(float (&rows)[ROWS], int lane) {
     int count = ROWS;
 #pragma unroll
@@ -144,8 +148,8 @@ extern "C" __global__ void __launch_bounds__(32 * MAX_SLICES, 1) gemv(
     __shared__ float sum_smem[MAX_SLICES][N][32];
     const int lane = threadIdx.x % LANES, group = threadIdx.x % 32 / LANES;
     const int slice = threadIdx.x / 32, slices = blockDim.x / 32;
-    // Row r of a lane is that of output first + r % HALF * GROUPS. The upper half of the rows are the ups of these outputs,
-    // or belong to the next outputs.
+    // Row r of a lane is that of output first + r % HALF * GROUPS. The upper half of the rows are
+    // the ups of these outputs, or belong to the next outputs.
     const bool gated = epilogue == SWIGLU;
     const int block_first = blockIdx.x * GROUPS * (gated ? HALF : ROWS);
     const int first = block_first + group;
@@ -176,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(32 * MAX_SLICES, 1) gemv(
         dot<16, ROWS>(sum, x_row, rows, end - column);
     } else {
         // ANCHOR: ragged
-        // Row by row, in the same order. Lanes without an output read the last row, as their neighbours do.
+        // Row by row, in the same order. Lanes without an output read the last
+        // row, as their neighbours do.
 #pragma unroll 1
         for (int r = 0; r < ROWS; r++) {
             const int offset = r % HALF * GROUPS + r / HALF * skip;

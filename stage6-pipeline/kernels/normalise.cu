@@ -1,12 +1,14 @@
-// Normalisation of each row: layer norm, y = (x - mean) / sqrt(var + epsilon) * weight + bias, or RMS norm,
-// y = x / sqrt(mean(x^2) + epsilon) * weight.
+// Normalisation of each row: layer norm, y = (x - mean) / sqrt(var + epsilon) * weight + bias, or
+// RMS norm, y = x / sqrt(mean(x^2) + epsilon) * weight.
 //
-// Idea: one block per row, whose threads stride along it in three passes: mean, mean square of x - mean, result. The form with
-// one pass, E[x^2] - mean^2, subtracts two large and nearly equal numbers where the mean is large against the spread, and f32
-// has no digits left for the difference. An RMS norm has no first pass: its mean is 0.
+// Idea: one block per row, whose threads stride along it in three passes: mean, mean square of x -
+// mean, result. The form with one pass, E[x^2] - mean^2, subtracts two large and nearly equal
+// numbers where the mean is large against the spread, and f32 has no digits left for the
+// difference. An RMS norm has no first pass: its mean is 0.
 //
 // Grid:   x = n, one block per row.
-// Block:  a multiple of 32, at most 1024. A thread takes every blockDim.x-th vector of 4 columns, or column.
+// Block:  a multiple of 32, at most 1024. A thread takes every blockDim.x-th vector
+//         of 4 columns, or column.
 // Shared: 32 * 4 bytes, static.
 // Reads:  x, weight, bias if there is one. Writes: y.
 //

@@ -1,13 +1,15 @@
 // Rotary position embedding of queries and keys, half-split, in place.
 //
-// Idea: with a = position * inverse_frequencies[i], elements i and i + D/2 of a head become x[i] cos a - x[i + D/2] sin a and
-// x[i + D/2] cos a + x[i] sin a. All heads of a token have the same angles: a block computes them once, in shared memory.
-// The angle is rounded to f32, as in transformers; sine and cosine reduce it exactly, however large it is.
+// Idea: with a = position * inverse_frequencies[i], elements i and i + D/2 of a head become x[i]
+// cos a - x[i + D/2] sin a and x[i + D/2] cos a + x[i] sin a. All heads of a token have the same
+// angles: a block computes them once, in shared memory. The angle is rounded to f32, as in
+// transformers; sine and cosine reduce it exactly, however large it is.
 //
 // Grid:   x = n, one block per token.
 // Block:  (128).
 // Shared: 2 * MAX_HALF * 4 bytes, static.
-// Reads:  inverse_frequencies, positions; the first `heads` heads of each row of qkv. Writes: the same heads.
+// Reads:  inverse_frequencies, positions; the first `heads` heads of each row of
+//         qkv. Writes: the same heads.
 // A row is [queries | keys | values]: with heads = H + H_kv, the values stay as they are.
 //
 // launch: grid=3 block=128

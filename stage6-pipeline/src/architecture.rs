@@ -1,11 +1,12 @@
-//! A plain description of a decoder: both model families are turned into it, and everything else reads only this.
+//! A plain description of a decoder: both model families are turned into it, and
+//! everything else reads only this.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// The largest value of any size. Kernels take widths as `u32`; the widest row is a few times a size, and no product
-/// of two sizes overflows `usize`.
+/// The largest value of any size. Kernels take widths as `u32`; the widest row is a few times a
+/// size, and no product of two sizes overflows `usize`.
 pub(crate) const LARGEST: usize = 1 << 24;
 
 /// The most transformer blocks: eight times those of the deepest model in use.
@@ -16,7 +17,8 @@ pub(crate) const WIDEST_HEAD: usize = 256;
 
 /// A decoder-only transformer: its sizes, and which of the usual parts it is made of.
 ///
-/// Letters in shapes: `C` = hidden, `H` = heads, `H_kv` = kv_heads, `D` = head_dim, `F` = inner, `V` = vocab.
+/// Letters in shapes: `C` = hidden, `H` = heads, `H_kv` = kv_heads, `D` = head_dim,
+/// `F` = inner, `V` = vocab.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
     /// Number of transformer blocks.
@@ -43,7 +45,8 @@ pub struct Architecture {
     pub positions: Positions,
     /// The feed-forward part.
     pub mlp: Mlp,
-    /// One entry per block: a query sees at most so many keys, its own included; all of them if `None`.
+    /// One entry per block: a query sees at most so many keys, its own
+    /// included; all of them if `None`.
     pub windows: Vec<Option<usize>>,
     /// The linear layers that have a bias.
     pub biases: Biases,
@@ -71,9 +74,9 @@ pub enum Positions {
     Rope(Rope),
 }
 
-/// Rotary position embedding, half-split: with `a = position · inverse_frequencies[i]`, elements `i` and `i + D/2` of a
-/// head become `x[i] cos a − x[i + D/2] sin a` and `x[i + D/2] cos a + x[i] sin a`, both times `attention_factor`.
-/// transformers rounds `a` to f32.
+/// Rotary position embedding, half-split: with `a = position · inverse_frequencies[i]`, elements
+/// `i` and `i + D/2` of a head become `x[i] cos a − x[i + D/2] sin a` and
+/// `x[i + D/2] cos a + x[i] sin a`, both times `attention_factor`. transformers rounds `a` to f32.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
     /// Radians per position, `[D / 2]`; the scaling of the config is in them already.
@@ -87,7 +90,8 @@ pub struct Rope {
 pub enum Mlp {
     /// `down(gelu(up(x)))`, with GELU in its tanh form; `up` has `F` rows.
     Gelu,
-    /// `down(silu(gate(x)) · up(x))`; the rows of `gate`, then those of `up` are one matrix of `2F` rows.
+    /// `down(silu(gate(x)) · up(x))`; the rows of `gate`, then those of `up` are
+    /// one matrix of `2F` rows.
     SwiGlu,
 }
 
@@ -136,8 +140,9 @@ impl Architecture {
     }
 }
 
-/// The model that the course measures: nobody has trained it. LayerNorm, RoPE with base 10000, SwiGLU of four times the
-/// width, no biases but those of the norms, a head of its own. [`Weights::random`](crate::Weights::random) fills it.
+/// The model that the course measures: nobody has trained it. LayerNorm, RoPE with base 10000,
+/// SwiGLU of four times the width, no biases but those of the norms, a head of its own.
+/// [`Weights::random`](crate::Weights::random) fills it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dummy {
     /// Number of transformer blocks.
@@ -169,8 +174,8 @@ impl Dummy {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] for a size of 0 or beyond those of any model, and for heads of an odd width, one above 256, or
-    /// that do not divide `hidden`.
+    /// [`Error::Setting`] for a size of 0 or beyond those of any model, and for heads of an odd
+    /// width, one above 256, or that do not divide `hidden`.
     pub fn architecture(&self) -> Result<Architecture, Error> {
         let Self {
             layers,

@@ -26,7 +26,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     }
 }
 
-/// Opens a file and tells its length. A pipe or a device is refused before it is opened: that could wait for ever.
+/// Opens a file and tells its length. A pipe or a device is refused before it is opened:
+/// that could wait for ever.
 pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), Error> {
     let metadata = std::fs::metadata(path).map_err(|source| unreadable(path, source))?;
     if !metadata.is_file() {

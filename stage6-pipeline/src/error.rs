@@ -46,7 +46,8 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// Stories cannot replace what is there: a folder, a link, a device or another thing that is not a regular file.
+    /// Stories cannot replace what is there: a folder, a link, a device or another thing
+    /// that is not a regular file.
     #[error("cannot write {}: it exists and is not a regular file", path.display())]
     NotAFile {
         /// Its path.
@@ -82,7 +83,8 @@ pub enum Error {
         key: &'static str,
     },
 
-    /// `config.json` has a key that is not known: the model may mean something that this crate does not compute.
+    /// `config.json` has a key that is not known: the model may mean something that
+    /// this crate does not compute.
     #[error("{file}: the key {key} is not known, and may change what the model computes")]
     ConfigKey {
         /// The file.
@@ -113,7 +115,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// `tokenizer.json` is malformed, or of a kind that this crate cannot decode, or does not fit the model.
+    /// `tokenizer.json` is malformed, or of a kind that this crate cannot decode,
+    /// or does not fit the model.
     #[error("{file}: {reason}")]
     Tokenizer {
         /// The file.
@@ -155,7 +158,8 @@ pub enum Error {
         expected: Vec<usize>,
     },
 
-    /// A tensor is stored in another type than those of weights, or than the tensor whose rows it continues.
+    /// A tensor is stored in another type than those of weights, or than the tensor
+    /// whose rows it continues.
     #[error("{file}: tensor {tensor} is stored as {found}, expected {expected}")]
     TensorDtype {
         /// The file.
@@ -214,7 +218,8 @@ pub enum Error {
         file: String,
     },
 
-    /// The file has an output matrix of its own, and the config says that it is the token embedding.
+    /// The file has an output matrix of its own, and the config says that
+    /// it is the token embedding.
     #[error(
         "{file}: lm_head.weight differs from {embedding}, and the config has tie_word_embeddings = true"
     )]

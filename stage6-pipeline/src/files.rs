@@ -34,8 +34,8 @@ pub struct ModelFiles {
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
 impl ModelFiles {
-    /// The model in a folder, or, if there is no such folder and `model` can be a Hugging Face name, such as
-    /// `openai-community/gpt2`, the one that `by_name` finds.
+    /// The model in a folder, or, if there is no such folder and `model` can be a Hugging Face
+    /// name, such as `openai-community/gpt2`, the one that `by_name` finds.
     ///
     /// # Errors
     ///
@@ -72,8 +72,9 @@ impl ModelFiles {
     ///
     /// # Errors
     ///
-    /// [`Error::Read`] naming the first file that is missing, unreadable, no regular file or (the texts) not UTF-8,
-    /// [`Error::TooLong`]; [`Error::ConfigSyntax`], [`Error::ShardName`] if an index of weights is malformed.
+    /// [`Error::Read`] naming the first file that is missing, unreadable, no regular file or (the
+    /// texts) not UTF-8, [`Error::TooLong`]; [`Error::ConfigSyntax`], [`Error::ShardName`] if an
+    /// index of weights is malformed.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let text = |name| read_text(&folder.join(name));
         let optional = |name| match text(name) {

@@ -1,4 +1,5 @@
-//! Models by their Hugging Face name: downloaded with [`hf_hub`] into its cache, where other programs look too.
+//! Models by their Hugging Face name: downloaded with [`hf_hub`] into its cache, where
+//! other programs look too.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ pub struct Hub {
     bars: bool,
 }
 
-/// Number of times that a download that is cut off goes on by itself. Started again, it goes on too.
+/// Number of times that a download that is cut off goes on by itself.
+/// Started again, it goes on too.
 const RETRIES: usize = 2;
 
 /// Files that a model may lack.
@@ -57,12 +59,13 @@ impl Hub {
         self
     }
 
-    /// The files of a model such as `openai-community/gpt2`. Nothing is asked of the hub if the cache has all of them.
+    /// The files of a model such as `openai-community/gpt2`. Nothing is asked of the hub if
+    /// the cache has all of them.
     ///
     /// # Errors
     ///
-    /// [`Error::Hub`] if the hub cannot be reached, does not have the model, or sends a file of a wrong length; those of
-    /// [`ModelFiles::read`].
+    /// [`Error::Hub`] if the hub cannot be reached, does not have the model, or sends a file of a
+    /// wrong length; those of [`ModelFiles::read`].
     pub fn model(&self, name: &str) -> Result<ModelFiles, Error> {
         let download = Download {
             hub: self,

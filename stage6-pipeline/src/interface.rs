@@ -8,8 +8,8 @@ use stage5_decode::Dtype;
 
 use crate::{Architecture, Config, Dummy, Error, Memory, ModelFiles, Weights};
 
-/// An implementation of a decoder's forward pass, in its two phases. The suite of `conformance` judges anything that has it:
-/// this crate's `Stage6`, and an exercise's.
+/// An implementation of a decoder's forward pass, in its two phases. The suite of `conformance`
+/// judges anything that has it: this crate's `Stage6`, and an exercise's.
 pub trait Forward {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
@@ -37,8 +37,8 @@ pub trait Forward {
     fn batch<'m>(&self, model: &'m Self::Model, room: Room)
     -> Result<Self::Batch<'m>, Self::Error>;
 
-    /// Starts the sequences over with these tokens, `[B][n]`, and returns the logits of the token that follows the last one
-    /// of each, `[B, V]`.
+    /// Starts the sequences over with these tokens, `[B][n]`, and returns the logits of the token
+    /// that follows the last one of each, `[B, V]`.
     ///
     /// # Errors
     ///
@@ -49,7 +49,8 @@ pub trait Forward {
         tokens: &[&[u32]],
     ) -> Result<Vec<f32>, Self::Error>;
 
-    /// Adds a token to each sequence, `[B]`, and returns the logits of the token that follows it, `[B, V]`.
+    /// Adds a token to each sequence, `[B]`, and returns the logits of the token
+    /// that follows it, `[B, V]`.
     ///
     /// # Errors
     ///
@@ -62,9 +63,10 @@ pub trait Forward {
 
 /// An implementation of greedy generation.
 pub trait Generate: Forward {
-    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same logit the one with the
-    /// smallest id. Ends after `most` tokens, or before a token of `end`. The batch has room for one sequence: its
-    /// prompt and all new tokens but the last, whose logits nobody needs.
+    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same
+    /// logit the one with the smallest id. Ends after `most` tokens, or before a token of
+    /// `end`. The batch has room for one sequence: its prompt and all new tokens but the last,
+    /// whose logits nobody needs.
     ///
     /// # Errors
     ///
@@ -83,7 +85,8 @@ pub trait Generate: Forward {
 pub enum Source {
     /// The files of a checkpoint.
     Files(ModelFiles),
-    /// The model that the course measures, with parameters drawn from a seed and matrices of this type.
+    /// The model that the course measures, with parameters drawn from a seed
+    /// and matrices of this type.
     Random {
         /// Its sizes.
         dummy: Dummy,
@@ -99,7 +102,8 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::load`] and [`Weights::load`], or of [`Dummy::architecture`] and [`Weights::random`].
+    /// Those of [`Config::load`] and [`Weights::load`], or of [`Dummy::architecture`]
+    /// and [`Weights::random`].
     pub fn load<M: Memory>(&self, memory: &M) -> Result<(Architecture, Weights<M>), Error> {
         match self {
             Self::Files(files) => {
@@ -126,8 +130,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// Checks the next tokens of each sequence, `[B][n]`, behind the `cached` ones that each has: `B` sequences, as many
-    /// tokens of each and at least one, no more than there is room for, and ids below `vocab`.
+    /// Checks the next tokens of each sequence, `[B][n]`, behind the `cached` ones that each
+    /// has: `B` sequences, as many tokens of each and at least one, no more than there is room
+    /// for, and ids below `vocab`.
     ///
     /// # Errors
     ///

@@ -1,9 +1,12 @@
-//! Stage 6: text generation with GPT-2 and Llama-style models. Every step of the network runs on the device as a CUDA
-//! kernel, launched with plain [`cudarc`].
+//! Stage 6: text generation with GPT-2 and Llama-style models. Every step of the network runs on
+//! the device as a CUDA kernel, launched with plain [`cudarc`].
 //!
 //! ```text
-//! tokens ── embedding ── x ─┬─ norm ─ linear ─ attention ─ linear ─ (+) ─┬─ norm ─ linear ─ activation ─ linear ─ (+) ─ ···
-//!                           └────────────────────────────────────────┘   └────────────────────────────────────────┘
+//! tokens ── embedding ── x ─┬─ norm ─ linear ─ attention ── linear ─ (+) ─┐
+//!                           └─────────────────────────────────────────┘   │
+//!                         ┌───────────────────────────────────────────────┘
+//!                         └─┬─ norm ─ linear ─ activation ─ linear ─ (+) ─ ···
+//!                           └─────────────────────────────────────────┘
 //! ··· for each layer ── norm ── product with the output matrix ── logits ── sampler ── next token
 //! ```
 //!
@@ -20,12 +23,14 @@
 //! | `generate.rs`, `stop.rs` | token after token, one request or many at once, and the times; strings that end a text |
 //! | `interface.rs`, `stage6.rs` | what an exercise implements, and this crate's own implementation of it |
 //!
-//! [`Batch::forward`] has two phases. Prefill (a prompt) attends through [`stage4_flash_cuda`], decode (one more token of each
-//! sequence) through [`stage5_decode`], whose paged cache holds keys and values.
+//! [`Batch::forward`] has two phases. Prefill (a prompt) attends through
+//! [`stage4_flash_cuda`], decode (one more token of each sequence) through [`stage5_decode`],
+//! whose paged cache holds keys and values.
 //!
-//! [`Forward`] and [`Generate`] are the interface of the stage: what an exercise implements, and what the suite in
-//! `conformance` judges. Without the feature `solution`, on by default, the crate has what an exercise is made of (the
-//! description of a decoder, its parameters, the kernels) and not what the exercise asks for: `model/` and what uses it.
+//! [`Forward`] and [`Generate`] are the interface of the stage: what an exercise implements, and
+//! what the suite in `conformance` judges. Without the feature `solution`, on by default, the crate
+//! has what an exercise is made of (the description of a decoder, its parameters, the kernels) and
+//! not what the exercise asks for: `model/` and what uses it.
 
 mod architecture;
 mod config;

@@ -1,7 +1,8 @@
-//! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done with it before it is stored.
+//! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done
+//! with it before it is stored.
 //!
-//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once; more rows, as in a prefill,
-//! are one for `gemm.cu`.
+//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once;
+//! more rows, as in a prefill, are one for `gemm.cu`.
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
@@ -22,7 +23,8 @@ pub enum Epilogue {
     Store = 0,
     /// GELU in its tanh form.
     Gelu = 1,
-    /// `silu(gate) · up`: row `i` of the weight is the gate and row `i + F` the up of output `i`, of `2F` rows.
+    /// `silu(gate) · up`: row `i` of the weight is the gate and row `i + F` the up of
+    /// output `i`, of `2F` rows.
     SwiGlu = 2,
     /// It is added to what `y` holds: the residual stream.
     Add = 3,
@@ -57,16 +59,16 @@ impl Linear<Device> {
 }
 
 impl Kernels {
-    /// `y = epilogue(x · weightᵀ + bias)`, summed in f32. `x` is `[n, in]`, `weight` is `[rows, in]`, `bias` is `[rows]` and
-    /// `y` is `[n, outputs]`, where `outputs` is `rows`, or half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from
-    /// 1 on.
+    /// `y = epilogue(x · weightᵀ + bias)`, summed in f32. `x` is `[n, in]`, `weight` is
+    /// `[rows, in]`, `bias` is `[rows]` and `y` is `[n, outputs]`, where `outputs` is `rows`, or
+    /// half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from 1 on.
     ///
     /// Up to 8 rows, a row of `y` has the same bits whatever `n` is.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or `weight` has an odd number
-    /// of rows for [`Epilogue::SwiGlu`].
+    /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or
+    /// `weight` has an odd number of rows for [`Epilogue::SwiGlu`].
     pub fn linear(
         &self,
         weight: &Matrix<CudaSlice<u8>>,
@@ -153,10 +155,10 @@ impl Kernels {
         launch.optional(product.bias);
         launch.arg(&n).arg(&columns).arg(&outputs).arg(&epilogue);
         launch.arg(&vector).arg(&span);
-        // SAFETY: these are the parameters of gemv.cu, compiled for this dtype and for n rows or more. It reads n rows of x,
-        // all rows of the weight and the bias if it is not null, and each lane writes outputs of its own: `linear` has
-        // checked the lengths. Rows are read by vectors only if they are aligned to 16 bytes: the driver aligns
-        // allocations to 256.
+        // SAFETY: these are the parameters of gemv.cu, compiled for this dtype and for n rows or
+        // more. It reads n rows of x, all rows of the weight and the bias if it is not null, and
+        // each lane writes outputs of its own: `linear` has checked the lengths. Rows are read by
+        // vectors only if they are aligned to 16 bytes: the driver aligns allocations to 256.
         unsafe { launch.launch(config) }?;
         Ok(())
     }
@@ -209,9 +211,9 @@ impl Kernels {
             .arg(&outputs)
             .arg(&epilogue)
             .arg(&vector);
-        // SAFETY: these are the parameters of gemm.cu, compiled for this dtype. It reads n rows of x, all rows of the weight
-        // and the bias if it is not null, and writes n rows of y: `linear` has checked the lengths. Rows are read by vectors
-        // only if they are aligned.
+        // SAFETY: these are the parameters of gemm.cu, compiled for this dtype. It reads n rows of
+        // x, all rows of the weight and the bias if it is not null, and writes n rows of y:
+        // `linear` has checked the lengths. Rows are read by vectors only if they are aligned.
         unsafe { launch.launch(config) }?;
         Ok(())
     }
@@ -257,8 +259,9 @@ struct GemvShape {
 impl GemvShape {
     /// For `n` rows of x and a weight of `rows` rows of `row_bytes` bytes each.
     ///
-    /// A warp has 32 rows where they are short, or where there are enough to give every SM a block; else 8. If that is less
-    /// than 8 warps for every SM, more warps share the columns, down to 12 vectors of each lane. Not measured on hardware.
+    /// A warp has 32 rows where they are short, or where there are enough to give every SM a block;
+    /// else 8. If that is less than 8 warps for every SM, more warps share the columns, down to 12
+    /// vectors of each lane. Not measured on hardware.
     // ANCHOR: shape
     fn new(n: usize, rows: usize, row_bytes: usize, sms: usize) -> Self {
         let many = row_bytes <= 1024 || rows >= 32 * sms;

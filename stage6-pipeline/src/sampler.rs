@@ -8,18 +8,19 @@ use crate::Error;
 /// Rule by which the next token is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Divides the logits: below 1 the likely tokens gain, above 1 the unlikely. 0 takes the likeliest
-    /// token always.
+    /// Divides the logits: below 1 the likely tokens gain, above 1 the unlikely. 0 takes
+    /// the likeliest token always.
     pub temperature: f32,
     /// Keeps only the `k` likeliest tokens.
     pub top_k: Option<usize>,
-    /// Keeps only the smallest set of likeliest tokens whose probabilities sum to at least `p`, of those that
-    /// `top_k` has left. Between 0, excluded, and 1.
+    /// Keeps only the smallest set of likeliest tokens whose probabilities sum to at least `p`, of
+    /// those that `top_k` has left. Between 0, excluded, and 1.
     pub top_p: Option<f32>,
-    /// Keeps only tokens that have at least `min_p` times the probability of the likeliest. Between 0 and 1.
+    /// Keeps only tokens that have at least `min_p` times the probability of the
+    /// likeliest. Between 0 and 1.
     pub min_p: Option<f32>,
-    /// Divides the positive logits of tokens that the sequence has already by this number, and multiplies the negative ones
-    /// [Keskar et al. 2019, CTRL]. 1 changes nothing.
+    /// Divides the positive logits of tokens that the sequence has already by this number, and
+    /// multiplies the negative ones [Keskar et al. 2019, CTRL]. 1 changes nothing.
     pub repetition_penalty: Option<f32>,
 }
 
@@ -42,8 +43,9 @@ impl Sampling {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] for a temperature that is negative, infinite or NaN, a `top_k` of 0, a `top_p`
-    /// outside (0, 1], a `min_p` outside [0, 1], a repetition penalty that is not a number above 0.
+    /// [`Error::Setting`] for a temperature that is negative, infinite or NaN, a `top_k`
+    /// of 0, a `top_p` outside (0, 1], a `min_p` outside [0, 1], a repetition penalty that
+    /// is not a number above 0.
     pub fn validate(&self) -> Result<(), Error> {
         let wrong = |setting, found: String, expected| {
             Err(Error::Setting {
@@ -103,14 +105,15 @@ impl Sampling {
 
     /// The tokens that may come next, likeliest first, with their probabilities, which sum to 1.
     ///
-    /// Of tokens with equal logits the smaller id comes first, so that the result is the same everywhere.
-    /// The order of the steps is temperature, top-k, top-p, min-p, each on the probabilities that the one before
-    /// has left; transformers has the same. The repetition penalty is not among them: see [`Sampling::penalise`].
+    /// Of tokens with equal logits the smaller id comes first, so that the result is the same
+    /// everywhere. The order of the steps is temperature, top-k, top-p, min-p, each on the
+    /// probabilities that the one before has left; transformers has the same. The repetition
+    /// penalty is not among them: see [`Sampling::penalise`].
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] as [`Sampling::validate`] does; [`Error::Logit`] if a logit is NaN or positive
-    /// infinity, or all are negative infinity (or there is none).
+    /// [`Error::Setting`] as [`Sampling::validate`] does; [`Error::Logit`] if a logit is NaN or
+    /// positive infinity, or all are negative infinity (or there is none).
     pub fn distribution(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>, Error> {
         self.validate()?;
         check(logits)?;
@@ -134,7 +137,8 @@ impl Sampling {
             return Ok(vec![(order[0], 1.0)]);
         }
 
-        // The largest logit is subtracted before the division, so that no temperature can overflow exp.
+        // The largest logit is subtracted before the division, so that no
+        // temperature can overflow exp.
         let largest = f64::from(logits[order[0] as usize]);
         let weight = |&id: &u32| {
             let below_largest = f64::from(logits[id as usize]) - largest;
@@ -161,8 +165,8 @@ impl Sampling {
     }
 }
 
-/// Draws tokens. The generator is ChaCha with 12 rounds, seeded by `seed_from_u64`: the same seed gives the
-/// same draws on every machine.
+/// Draws tokens. The generator is ChaCha with 12 rounds, seeded by `seed_from_u64`: the same seed
+/// gives the same draws on every machine.
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
@@ -188,8 +192,8 @@ impl Sampler {
         &self.sampling
     }
 
-    /// Draws the next token of a sequence that has the tokens `history` from its logits (`[V]`), which the repetition penalty
-    /// changes. Takes one number from the generator, greedy or not.
+    /// Draws the next token of a sequence that has the tokens `history` from its logits (`[V]`),
+    /// which the repetition penalty changes. Takes one number from the generator, greedy or not.
     ///
     /// # Errors
     ///
@@ -206,8 +210,8 @@ impl Sampler {
     }
 }
 
-/// The token at which the running sum of probabilities passes `u`. The last one, if rounding keeps the whole
-/// sum from passing it.
+/// The token at which the running sum of probabilities passes `u`. The last one, if rounding keeps
+/// the whole sum from passing it.
 fn pick(distribution: &[(u32, f64)], u: f64) -> u32 {
     let mut sum = 0.0;
     let passes = |(_, probability): &&(u32, f64)| {
@@ -232,8 +236,8 @@ fn check(logits: &[f32]) -> Result<(), Error> {
     }
 }
 
-/// The first logit, and its token, for which no token can be chosen: NaN or positive infinity, or negative infinity if all are
-/// (or there is none).
+/// The first logit, and its token, for which no token can be chosen: NaN or positive infinity, or
+/// negative infinity if all are (or there is none).
 pub(crate) fn unusable(logits: &[f32]) -> Option<(usize, f32)> {
     let bad = |logit: &f32| logit.is_nan() || *logit == f32::INFINITY;
     if let Some(token) = logits.iter().position(bad) {
@@ -378,7 +382,8 @@ mod tests {
         assert_eq!(draws.map(|u| pick(&distribution, u)), [7, 7, 2, 2, 9, 9, 9]);
     }
 
-    /// The draws are part of the interface: a story must come again from its seed in a later version.
+    /// The draws are part of the interface: a story must come again from its
+    /// seed in a later version.
     #[test]
     fn the_generator_is_pinned() {
         let mut sampler = Sampler::new(PLAIN, 42).unwrap();

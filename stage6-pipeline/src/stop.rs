@@ -1,6 +1,7 @@
 //! Strings that end a text.
 
-/// A filter of text that comes in pieces: passes it on up to the first of some strings, which may be spread over pieces.
+/// A filter of text that comes in pieces: passes it on up to the first of some strings, which
+/// may be spread over pieces.
 #[derive(Debug, Clone)]
 pub struct Stop {
     strings: Vec<String>,
@@ -18,7 +19,8 @@ impl Stop {
         }
     }
 
-    /// The text that is certain to come before any of the strings, and whether one of them has come.
+    /// The text that is certain to come before any of the strings, and
+    /// whether one of them has come.
     pub fn push(&mut self, piece: &str) -> (String, bool) {
         self.held.push_str(piece);
         let found = self

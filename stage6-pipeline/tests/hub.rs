@@ -26,8 +26,8 @@ enum Trouble {
     RangeIgnored,
 }
 
-/// Serves the files of a folder as the model [`NAME`], and notes what it was asked for: a file, and the first byte of
-/// the range.
+/// Serves the files of a folder as the model [`NAME`], and notes what it was asked for: a file, and
+/// the first byte of the range.
 struct Server {
     address: String,
     asked: Arc<Mutex<Vec<(String, u64)>>>,
@@ -57,7 +57,8 @@ impl Server {
         Hub::new(&self.address, cache)
     }
 
-    /// The first bytes of the ranges in which a file was asked for, but for the questions about its length.
+    /// The first bytes of the ranges in which a file was asked for, but for the
+    /// questions about its length.
     fn ranges(&self, file: &str) -> Vec<u64> {
         let asked = self.asked.lock().unwrap();
         asked

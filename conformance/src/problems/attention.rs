@@ -43,9 +43,11 @@ pub fn problems() -> Vec<Problem> {
 /// The batch of [`many_matrices`].
 pub const MANY: usize = 21_846;
 
-/// One query, and `nk` keys, in each of 3 × [`MANY`] matrices: more than the y or z dimension of a grid can have.
+/// One query, and `nk` keys, in each of 3 × [`MANY`] matrices: more than the y or z
+/// dimension of a grid can have.
 ///
-/// It is not in the table: a simulated device takes seconds for so many blocks, and less where options hide the keys.
+/// It is not in the table: a simulated device takes seconds for so many blocks, and less
+/// where options hide the keys.
 pub fn many_matrices(nk: usize, options: Options) -> Problem {
     let rows_of = |rows, seed| tensor((MANY, 3, rows, 1), seed, normal);
     let name = format!("b{MANY}_h3_nq1_nk{nk}_d1");
@@ -90,8 +92,8 @@ impl Problem {
         self
     }
 
-    /// The problem with q, k, v and o in another type: inputs are rounded to it, and o may be twice as far from the right result
-    /// as one that is computed with every step rounded to it.
+    /// The problem with q, k, v and o in another type: inputs are rounded to it, and o may be twice
+    /// as far from the right result as one that is computed with every step rounded to it.
     pub fn stored_in(self, dtype: Dtype) -> Self {
         let round = |x: Array4<f32>| x.mapv_into(|x| dtype.round(x));
         Self {
@@ -210,7 +212,8 @@ impl super::Problem for Problem {
             },
         };
         let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
-        // The rounding of the scores, which are a few units where they are not exact, and of the result itself.
+        // The rounding of the scores, which are a few units where they are not exact,
+        // and of the result itself.
         let log_sum = Tolerance {
             relative: 4.0 * f64::from(f32::EPSILON),
             ..tolerance.floor(2.0)

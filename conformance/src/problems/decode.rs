@@ -15,7 +15,8 @@ pub struct Problem {
     name: String,
     /// Queries, `[B, H, nq, D]`.
     pub q: Array4<f32>,
-    /// Keys as the cache has them, `[B, H_kv, max_seq, D]`; NaN from the length of each sequence on.
+    /// Keys as the cache has them, `[B, H_kv, max_seq, D]`; NaN from the
+    /// length of each sequence on.
     pub k: Array4<f32>,
     /// Values, as the keys.
     pub v: Array4<f32>,
@@ -103,7 +104,8 @@ pub fn problems() -> Vec<Problem> {
             ..row
         });
     }
-    // Scores of up to 1e4: without subtracting the maximum their exponentials overflow. The largest has nearly all the weight.
+    // Scores of up to 1e4: without subtracting the maximum their exponentials overflow. The largest
+    // has nearly all the weight.
     rows.push(Row {
         scale: Some(1e3),
         ..Row::new(2, 1, 16, &[70])
@@ -339,7 +341,8 @@ impl super::Problem for Problem {
     fn compare(&self, output: &Output, (o, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let head_dim = self.q.dim().3;
         let longest = self.lengths.iter().max().unwrap_or(&0);
-        // A sum over D for the score, and one over the keys for the output. All sums are f32, and so is o.
+        // A sum over D for the score, and one over the keys for the output. All
+        // sums are f32, and so is o.
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), head_dim + longest);
         let log_sum = Tolerance {
             relative: 4.0 * f64::from(f32::EPSILON),

@@ -12,11 +12,13 @@ use crate::compare::{Comparison, Tolerance};
 use crate::decoder::logits;
 use crate::inputs::hash;
 
-/// The checkpoints of `stage6-pipeline/fixtures` whose matrices are f32, one for each layout. Another cache rounds keys and
-/// values, which scores may amplify without bound: `stage6-pipeline/tests/suite/decoders.rs` holds those beside transformers.
+/// The checkpoints of `stage6-pipeline/fixtures` whose matrices are f32, one for each layout.
+/// Another cache rounds keys and values, which scores may amplify without bound:
+/// `stage6-pipeline/tests/suite/decoders.rs` holds those beside transformers.
 const CHECKPOINTS: [&str; 5] = ["tiny-gpt2", "llama3", "llama-biases", "qwen2", "stablelm"];
 
-/// Sequences of one length: a prefill of the first tokens of each, then a step for each further token.
+/// Sequences of one length: a prefill of the first tokens of each, then a
+/// step for each further token.
 #[derive(Debug, Clone)]
 pub struct Problem {
     name: String,
@@ -168,7 +170,8 @@ impl super::Problem for Problem {
     ) -> Result<Vec<Comparison>, String> {
         let squares = expected.iter().map(|x| x * x).sum::<f64>();
         let rms = (squares / expected.len() as f64).sqrt();
-        // All sums are f32. transformers itself is off by 1e-5, as `stage6-pipeline/tests/suite/families.rs` has it.
+        // All sums are f32. transformers itself is off by 1e-5, as
+        // `stage6-pipeline/tests/suite/families.rs` has it.
         let tolerance = Tolerance {
             relative: 0.0,
             absolute: 4e-5 * rms,

@@ -92,8 +92,8 @@ impl super::Problem for Problem {
     }
 }
 
-/// The tolerance for the largest score of a problem. An error in a score is one of the same size in its weight, as a share. The
-/// last place of a score of 10⁴ is 10⁻³, that of one of 1250 is 10⁻⁴.
+/// The tolerance for the largest score of a problem. An error in a score is one of the same size in
+/// its weight, as a share. The last place of a score of 10⁴ is 10⁻³, that of one of 1250 is 10⁻⁴.
 fn share(forward: &attention::Problem) -> f64 {
     let sizes = forward.sizes();
     let scale = forward.options.scale.unwrap_or(sizes.default_scale());

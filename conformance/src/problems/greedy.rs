@@ -49,7 +49,8 @@ impl Problem {
 #[derive(Deserialize)]
 struct Text {
     ids: Vec<u32>,
-    /// The tokens that transformers generates: up to the end of the text, or to a choice so close that rounding could turn it.
+    /// The tokens that transformers generates: up to the end of the text, or to a choice so close
+    /// that rounding could turn it.
     continuation: Vec<u32>,
 }
 
@@ -88,7 +89,8 @@ pub fn problems() -> Vec<Problem> {
     stories.chain([tied()]).collect()
 }
 
-/// The continuation by a decoder of random sizes and parameters. Ends before a choice that rounding could turn.
+/// The continuation by a decoder of random sizes and parameters. Ends before a choice
+/// that rounding could turn.
 pub fn random(seed: u64) -> Problem {
     let decoder::Problem { source, tokens, .. } = decoder::random(seed);
     let prompt = tokens[0].clone();
@@ -101,7 +103,8 @@ pub fn random(seed: u64) -> Problem {
     problem
 }
 
-/// The continuation by a decoder that tells no two tokens 2 i and 2 i + 1 apart, so that every choice is a tie.
+/// The continuation by a decoder that tells no two tokens 2 i and 2 i + 1 apart, so
+/// that every choice is a tie.
 ///
 /// # Panics
 ///

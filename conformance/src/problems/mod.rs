@@ -14,7 +14,8 @@ use stage1_reference::Feature;
 
 use crate::compare::{Comparison, Tolerance};
 
-/// The value of an output before a call: a NaN that no computation gives, not even with the NaN that lies beside an input.
+/// The value of an output before a call: a NaN that no computation gives, not even with the NaN
+/// that lies beside an input.
 pub const UNWRITTEN: f32 = f32::from_bits(0x7fc0_dead);
 
 /// The size of a problem: 0 where none takes too long.
@@ -22,7 +23,8 @@ pub const UNWRITTEN: f32 = f32::from_bits(0x7fc0_dead);
 pub struct Extent {
     /// Batches times heads.
     pub matrices: usize,
-    /// The side of a square of as many scores as there are of queries and keys; the tokens of a text.
+    /// The side of a square of as many scores as there are of queries and
+    /// keys; the tokens of a text.
     pub length: usize,
 }
 
@@ -42,8 +44,8 @@ pub trait Problem {
         Vec::new()
     }
 
-    /// True for a problem that an implementation may fail although it solves the plain ones: extreme values, rows that see no
-    /// key, additive masks, empty tensors.
+    /// True for a problem that an implementation may fail although it solves the plain ones:
+    /// extreme values, rows that see no key, additive masks, empty tensors.
     fn needs_care(&self) -> bool {
         false
     }
@@ -59,7 +61,8 @@ pub trait Problem {
     /// The right answer: the oracle's.
     fn answer(&self) -> Self::Answer;
 
-    /// Compares outputs with an answer, the right one or that of a known mistake, within the tolerance of the right one.
+    /// Compares outputs with an answer, the right one or that of a known mistake, within the
+    /// tolerance of the right one.
     ///
     /// # Errors
     ///
@@ -102,19 +105,22 @@ pub(crate) fn compare<D: ndarray::Dimension>(
     ))
 }
 
-/// The relative error of the weights of a softmax whose scores are rounded at their own size, from the log-sum-exps.
+/// The relative error of the weights of a softmax whose scores are rounded at their own
+/// size, from the log-sum-exps.
 ///
-/// Two usual forms round so, and lose nothing else: scores in base 2, `s log2(e)` for `exp2`, and parts that are merged by their
-/// f32 log-sum-exp. Either number is off by half a unit in its last place, at most `epsilon / 2` of the largest score, and the
-/// weight is its exponential; this allows both at once. The largest score is the log-sum-exp, but for the logarithm of the
-/// number of keys. So it is nothing beside a sum's rounding for scores of a few units, and counts at ±1e4.
+/// Two usual forms round so, and lose nothing else: scores in base 2, `s log2(e)` for `exp2`, and
+/// parts that are merged by their f32 log-sum-exp. Either number is off by half a unit in its last
+/// place, at most `epsilon / 2` of the largest score, and the weight is its exponential; this
+/// allows both at once. The largest score is the log-sum-exp, but for the logarithm of the number
+/// of keys. So it is nothing beside a sum's rounding for scores of a few units, and counts at ±1e4.
 fn rounded_scores<'a>(lse: impl IntoIterator<Item = &'a f64>) -> f64 {
     let finite = lse.into_iter().filter(|lse| lse.is_finite());
     f64::from(f32::EPSILON) * finite.fold(0.0, |largest: f64, lse| largest.max(lse.abs()))
 }
 
-/// Half the distance between the least and the largest finite value, 0 among them: weights that add up to 1 and are off by a relative error
-/// change their mean of the values by at most that share of it.
+/// Half the distance between the least and the largest finite value, 0 among them:
+/// weights that add up to 1 and are off by a relative error change their mean of the
+/// values by at most that share of it.
 fn half_range<D: ndarray::Dimension>(array: &ndarray::Array<f32, D>) -> f64 {
     let finite = array.iter().copied().filter(|x| x.is_finite());
     let (least, largest) = finite.fold((0.0f32, 0.0f32), |(least, largest), x| {

@@ -127,7 +127,8 @@ pub fn input(batch: usize, n: usize, hidden: usize) -> Array3<f32> {
 }
 
 impl Problem {
-    /// The parts of an output that are compared: some rows, and of every row the sums over eighths of it.
+    /// The parts of an output that are compared: some rows, and of every row the
+    /// sums over eighths of it.
     pub fn parts<T: Copy + Sum<T>>(&self, output: &Array3<T>) -> [Array2<T>; 2] {
         let (batch, n, hidden) = output.dim();
         let rows = output

@@ -150,7 +150,8 @@ impl super::Problem for Problem {
         &self.name
     }
 
-    // Problems with holes or constant values have one shape, so that an answer from an earlier call is wrong.
+    // Problems with holes or constant values have one shape, so that an answer from
+    // an earlier call is wrong.
     fn needs_care(&self) -> bool {
         self.extreme || self.x.is_empty()
     }

@@ -1,9 +1,9 @@
 //! The suites: everything that an implementation of a stage must do, in one call.
 //!
-//! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's, and has a sibling in half
-//! precision, `stage4_f16`, with the same parts but `Strided`. The other functions run one task, for an
-//! implementation that has only that one. The suites of stages 1 and 3 share the checks of attention on host arrays, in
-//! `host.rs`.
+//! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's,
+//! and has a sibling in half precision, `stage4_f16`, with the same parts but `Strided`. The other
+//! functions run one task, for an implementation that has only that one. The suites of stages 1 and
+//! 3 share the checks of attention on host arrays, in `host.rs`.
 //!
 //! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 | stage 6 |
 //! |---|---|---|---|---|---|---|

@@ -1,4 +1,5 @@
-//! The suite of stage 3: both passes of attention on host arrays, in memory that grows with the sequence.
+//! The suite of stage 3: both passes of attention on host arrays, in memory that
+//! grows with the sequence.
 
 use std::hint::black_box;
 
@@ -150,10 +151,12 @@ fn backward_arguments<A: AttendBackward>(judge: &mut Judge<'_>, own: &A) {
 const LONG: usize = 16_384;
 const LONG_HEAD_DIM: usize = 64;
 
-/// Bytes that a pass on two threads may need beyond its results: each thread has scratch memory of its own.
+/// Bytes that a pass on two threads may need beyond its results: each thread has
+/// scratch memory of its own.
 const SCRATCH: u64 = 4 << 20;
 
-/// Inputs, and options with a window, which saves time and no memory: scratch memory is the same for every tile.
+/// Inputs, and options with a window, which saves time and no memory: scratch memory is
+/// the same for every tile.
 fn long(lacks: &[Feature]) -> ([Array4<f32>; 3], Options) {
     let shape = (1, 1, LONG, LONG_HEAD_DIM);
     let tensors = [1, 2, 3].map(|seed| tensor(shape, seed, uniform));
@@ -164,8 +167,8 @@ fn long(lacks: &[Feature]) -> ([Array4<f32>; 3], Options) {
     (tensors, options)
 }
 
-/// True if memory is counted: the program's allocator must be [`Counting`](crate::memory::Counting), and no other thread
-/// may allocate meanwhile.
+/// True if memory is counted: the program's allocator must be
+/// [`Counting`](crate::memory::Counting), and no other thread may allocate meanwhile.
 fn counts(judge: &mut Judge<'_>) -> bool {
     // The compiler may leave out what nobody looks at.
     let (bytes, _) = extra(0, || black_box(vec![0u8; 5 << 20]));

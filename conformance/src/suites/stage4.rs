@@ -22,7 +22,8 @@ const RANDOM: u64 = 120;
 /// The head dimensions of random problems, in turn.
 const HEAD_DIMS: [usize; 13] = [1, 3, 16, 32, 40, 48, 64, 72, 80, 96, 128, 160, 256];
 
-/// The whole suite: attention. Problems of a head dimension that the implementation cannot have are left out.
+/// The whole suite: attention. Problems of a head dimension that the implementation
+/// cannot have are left out.
 pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
     for &part in judge.parts() {
         let with = |layouts| {
@@ -347,7 +348,8 @@ fn count(
     launches(|| solve(device, own, &problem, [Layout::Packed; 4]))
 }
 
-/// q is loaded once, k and v once for each 32 queries; no score goes to memory; masked tiles are skipped.
+/// q is loaded once, k and v once for each 32 queries; no score goes to memory;
+/// masked tiles are skipped.
 fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
     for (n, head_dim) in [(200, 64), (256, 72)] {
         if !own.has_head_dim(head_dim) {

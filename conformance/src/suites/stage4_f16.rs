@@ -91,14 +91,7 @@ pub fn solve(device: &Device, own: &impl FusedF16, problem: &Problem) -> Result<
         causal: options.causal,
         ..Shape::packed(problem.sizes())
     };
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: Some(device_lse.as_view_mut()),
@@ -158,14 +151,7 @@ fn arguments<F: FusedF16>(judge: &mut Judge<'_>, device: &Device, own: &F) {
         let [q, k, v, mut o] = [0, 1, 2, 3].map(|i| halves(lengths[i]));
         let mut lse = device.upload(&vec![OLD; lengths[4]]);
         judge.refusal(&name, argument, F::argument_of, || {
-            let inputs = Inputs {
-                q: q.as_view(),
-                k: k.as_view(),
-                v: v.as_view(),
-                mask: None,
-                key_lengths: None,
-                blocks: None,
-            };
+            let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
             let outputs = Outputs {
                 o: o.as_view_mut(),
                 lse: Some(lse.as_view_mut()),
@@ -193,8 +179,9 @@ fn count(
     launches(|| solve(device, own, &problem))
 }
 
-/// The products are tensor cores', and no more than there are scores; q is loaded once, k and v once for each 64 queries; o and
-/// lse are stored once, in whole sectors; a causal mask halves the work.
+/// The products are tensor cores', and no more than there are scores; q is loaded once,
+/// k and v once for each 64 queries; o and lse are stored once, in whole sectors; a
+/// causal mask halves the work.
 fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl FusedF16) {
     for (n, head_dim) in [(256, 64), (256, 128)] {
         if !own.has_head_dim(head_dim) {

@@ -1,4 +1,5 @@
-//! The suite of stage 6: the logits of a decoder after prompts and steps, and the text that it writes.
+//! The suite of stage 6: the logits of a decoder after prompts and steps, and
+//! the text that it writes.
 
 use ndarray::{Array3, ArrayView2, Axis};
 use stage6_pipeline::{Forward, Generate, Room};
@@ -151,7 +152,8 @@ fn room(problem: &Problem) -> Room {
     }
 }
 
-/// Calls that must be refused. None of them changes the sequences, so the logits behind them are right.
+/// Calls that must be refused. None of them changes the sequences, so the
+/// logits behind them are right.
 fn arguments<F: Forward>(judge: &mut Judge<'_>, own: &F) {
     let mut checkpoints = problems().into_iter();
     let two = checkpoints.find(|problem| problem.tokens.len() == 2);

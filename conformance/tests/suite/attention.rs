@@ -1,4 +1,5 @@
-//! Wrong implementations of attention must not pass the table, and a report shows what is wrong with them.
+//! Wrong implementations of attention must not pass the table, and a report shows
+//! what is wrong with them.
 
 use conformance::problems::Problem as _;
 use conformance::problems::attention::Problem;

@@ -1,4 +1,5 @@
-//! Deliberately wrong implementations through the suites: the reports name the problems that they fail.
+//! Deliberately wrong implementations through the suites: the reports name the
+//! problems that they fail.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +28,8 @@ fn assert_named(report: &Report, names: &[&str]) {
     }
 }
 
-/// Errors: windows are one key too wide, key lengths are not checked, a problem without keys panics, and the layer omits
-/// the bias of `w_o`.
+/// Errors: windows are one key too wide, key lengths are not checked, a problem without keys
+/// panics, and the layer omits the bias of `w_o`.
 struct WrongStage1;
 
 impl Attend for WrongStage1 {
@@ -181,8 +182,8 @@ fn a_result_in_half_precision_may_be_twice_as_far_as_one_whose_every_step_is_rou
     }
 }
 
-/// Errors: of NT products, the last matrix is missing; softmax does not write `lse`; scale-and-mask drops the causal mask; and
-/// attention does so if `nq` and `nk` differ.
+/// Errors: of NT products, the last matrix is missing; softmax does not write `lse`; scale-and-mask
+/// drops the causal mask; and attention does so if `nq` and `nk` differ.
 struct WrongStage2(Ladder);
 
 impl Steps for WrongStage2 {
@@ -278,7 +279,8 @@ fn a_result_that_depends_on_the_schedule_is_caught() {
     );
 }
 
-/// A device that does not count fails nothing; an implementation that fails or launches nothing does.
+/// A device that does not count fails nothing; an implementation that fails
+/// or launches nothing does.
 #[test]
 fn a_claim_that_is_not_counted_is_no_failure() {
     let parts = [Part::Counted];

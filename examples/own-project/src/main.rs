@@ -1,4 +1,5 @@
-//! Scales a vector on a GPU, or on the simulated one. `-- 300` says that it has 300 elements, which the kernel believes.
+//! Scales a vector on a GPU, or on the simulated one. `-- 300` says that it has 300 elements,
+//! which the kernel believes.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -38,7 +39,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         block_dim: (128, 1, 1),
         shared_mem_bytes: 0,
     };
-    // SAFETY: the kernel takes an address, an int and a float. It stays within x, if `count` is the length of x.
+    // SAFETY: the kernel takes an address, an int and a float. It stays within x, if
+    // `count` is the length of x.
     unsafe { launch.launch(config) }?;
     let x = stream.clone_dtoh(&x)?;
     // ANCHOR_END: launch

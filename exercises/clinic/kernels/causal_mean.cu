@@ -1,6 +1,8 @@
-// The mean of the values that each query sees. Query i is token nk - nq + i, and sees itself and all tokens before it.
+// The mean of the values that each query sees. Query i is token nk - nq + i, and sees itself
+// and all tokens before it.
 //
-// Symptom: a model with this kernel learns, but never as well as the published one. Its first query sees one token too few.
+// Symptom: a model with this kernel learns, but never as well as the published one. Its first
+// query sees one token too few.
 //
 // Idea: a thread has a query.
 //

@@ -1,7 +1,7 @@
 // Copies the rows of a matrix, four floats at a time.
 //
-// Symptom: fine with rows of 64 and 128 floats, and three times as fast as float by float. With rows of 6 floats the launch
-// fails.
+// Symptom: fine with rows of 64 and 128 floats, and three times as fast as float by float. With
+// rows of 6 floats the launch fails.
 //
 // Idea: a thread has a row. It copies whole vectors of four floats, then what is left.
 //

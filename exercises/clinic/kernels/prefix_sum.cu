@@ -1,8 +1,10 @@
 // The prefix sums of 64 numbers: y[i] = x[0] + … + x[i].
 //
-// Symptom: the first 32 results are always right. Of the others some are wrong in one launch of a hundred.
+// Symptom: the first 32 results are always right. Of the others some are wrong in
+// one launch of a hundred.
 //
-// Idea: in round r, each element adds the one 2^r places before it. After 6 rounds every sum is complete.
+// Idea: in round r, each element adds the one 2^r places before it. After 6
+// rounds every sum is complete.
 //
 // launch: grid=1 block=64
 // args: f32[64]=ones f32[64]=uninit

@@ -2,8 +2,8 @@
 //
 // Symptom: short texts are fine. When a text is longer than the cache, it begins to repeat itself.
 //
-// Idea: a cache of 4 slots keeps the last 4 tokens of a sequence: token j is in slot j % 4, so a new one replaces the oldest.
-// Lengths count the new token already.
+// Idea: a cache of 4 slots keeps the last 4 tokens of a sequence: token j is in slot j % 4, so a
+// new one replaces the oldest. Lengths count the new token already.
 //
 // launch: grid=1 block=32
 // args: f32[8]={1,2,3,4,1,2,9,9} i32[2]={5,3} f32[2]={5,3} f32[2]=uninit i32=2

@@ -1,6 +1,7 @@
 // The sum of each row of a matrix.
 //
-// Symptom: right on the developer's machine for a year. On a new GPU some rows come out too small, others every time.
+// Symptom: right on the developer's machine for a year. On a new GPU some rows come out too
+// small, others every time.
 //
 // Idea: a block has a row. Each warp adds its 32 elements, and thread 0 adds the sums of the warps.
 //

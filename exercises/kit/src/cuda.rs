@@ -20,8 +20,8 @@ pub struct Device {
     stream: Arc<CudaStream>,
 }
 
-/// Answers requests: opens the device, makes the implementation, and has each call answered by it. If either fails, so does
-/// every call.
+/// Answers requests: opens the device, makes the implementation, and has each call answered by it.
+/// If either fails, so does every call.
 pub fn serve<C: DeserializeOwned, S>(
     make: impl FnOnce(&Device) -> Result<S, String>,
     answer: impl Fn(&Device, &S, C, Run) -> Result<Answer, Broken>,
@@ -312,7 +312,8 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
     }
 }
 
-/// Files as the learner knows them: those of the package `exercise-stage2` are in `exercises/stage2`.
+/// Files as the learner knows them: those of the package `exercise-stage2`
+/// are in `exercises/stage2`.
 fn shown(text: &str) -> String {
     text.replace("exercise-stage", "exercises/stage")
 }

@@ -1,10 +1,10 @@
 //! Frames: a message with its tensors, as bytes in a pipe.
 //!
-//! A frame is the length of the message (4 bytes, little-endian) and the message in the format of the crate `postcard`, in which
-//! every f32 keeps its bits. Elements of a tensor are little-endian.
+//! A frame is the length of the message (4 bytes, little-endian) and the message in the format of
+//! the crate `postcard`, in which every f32 keeps its bits. Elements of a tensor are little-endian.
 //!
-//! What a message holds beside the bytes of its tensors is limited apart, and far lower: a byte of it may become many bytes in
-//! memory, such as an empty string.
+//! What a message holds beside the bytes of its tensors is limited apart, and far lower: a byte of
+//! it may become many bytes in memory, such as an empty string.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::{ptr, slice};
@@ -179,7 +179,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`Broken::Tensor`] if it has another type or number of axes, or as many elements as its shape does not say.
+    /// [`Broken::Tensor`] if it has another type or number of axes, or as many elements
+    /// as its shape does not say.
     pub fn array<T: Plain, D: Dimension>(&self) -> Result<Array<T, D>, Broken> {
         let array = Array::from_shape_vec(self.shape.clone(), self.values()?);
         let array = array.map_err(|_| ()).and_then(|array| {
@@ -252,7 +253,8 @@ pub fn write<M: Serialize>(pipe: &mut impl Write, message: &M) -> Result<(), Bro
     Ok(buffered.flush()?)
 }
 
-/// Reads a frame; `None` at the end of the pipe. It trusts no length beyond 16 MiB: memory grows with the bytes that arrive.
+/// Reads a frame; `None` at the end of the pipe. It trusts no length beyond 16 MiB: memory grows
+/// with the bytes that arrive.
 ///
 /// # Errors
 ///
@@ -283,7 +285,8 @@ pub fn read<M: DeserializeOwned>(pipe: &mut impl Read) -> Result<Option<M>, Brok
     }
 }
 
-/// The bytes of a frame. It ends early where more than [`MAX_MESSAGE`] are read, without those that are borrowed: a tensor's.
+/// The bytes of a frame. It ends early where more than [`MAX_MESSAGE`] are read, without those that
+/// are borrowed: a tensor's.
 struct Limited<'de> {
     rest: &'de [u8],
     /// Bytes that were read and not borrowed.
@@ -370,7 +373,8 @@ mod tests {
     fn tensors_are_large_and_messages_are_not() {
         let framed = |message: &[u8]| [&(message.len() as u32).to_le_bytes(), message].concat();
         let count = MAX_MESSAGE + 1;
-        // As a learner's program may write them: empty strings, empty tensors, a shape, one long text.
+        // As a learner's program may write them: empty strings, empty
+        // tensors, a shape, one long text.
         let mut empty = postcard::to_stdvec(&count).unwrap();
         empty.resize(empty.len() + count, 0);
         assert!(matches!(

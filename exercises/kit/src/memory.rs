@@ -33,7 +33,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The peak of memory during `work`, less what was there before. The counters are those of all threads.
+/// The peak of memory during `work`, less what was there before. The counters
+/// are those of all threads.
 pub fn peak<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let before = IN_USE.load(Relaxed);
     PEAK.store(before, Relaxed);

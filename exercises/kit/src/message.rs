@@ -24,8 +24,8 @@ const MAX_LINES: usize = 1 << 14;
 /// The most seconds of a launch: sums of as many stay finite.
 const MAX_SECONDS: f64 = 1e9;
 
-/// A number that the grader chooses for a request, by chance, and that the reply repeats. What was written before the request is
-/// no reply to it.
+/// A number that the grader chooses for a request, by chance, and that the reply repeats. What was
+/// written before the request is no reply to it.
 pub type Ticket = u64;
 
 /// A call of a method of the stage's interface. `C` is the stage's `Call`.
@@ -129,7 +129,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// Two accesses that nothing orders.
     Race,
-    /// An access to the target of an asynchronous copy, or a change of its source, before the wait for it.
+    /// An access to the target of an asynchronous copy, or a change of its
+    /// source, before the wait for it.
     CopyInFlight,
     /// An access outside every allocation.
     OutOfBounds,
@@ -165,7 +166,8 @@ pub enum Space {
 pub struct Launch {
     /// The kernel.
     pub kernel: String,
-    /// The source files of its instructions, `<package>/kernels/<file>`, of an exercise `exercises/stage2/kernels/<file>`, in order.
+    /// The source files of its instructions, `<package>/kernels/<file>`, of an exercise
+    /// `exercises/stage2/kernels/<file>`, in order.
     pub files: Vec<String>,
     /// Modelled time.
     pub seconds: f64,
@@ -216,7 +218,8 @@ pub struct InUse {
     pub device: u64,
     /// Host memory in bytes.
     pub host: u64,
-    /// The most host memory that the learner's code took during the call, in bytes; 0 where it is not counted.
+    /// The most host memory that the learner's code took during the call, in bytes; 0
+    /// where it is not counted.
     pub peak: u64,
 }
 
@@ -225,7 +228,8 @@ impl Reply {
     ///
     /// # Errors
     ///
-    /// [`Broken::TooMany`] axes, outputs, launches or files; [`Broken::Seconds`] that are negative, not finite, or endless.
+    /// [`Broken::TooMany`] axes, outputs, launches or files; [`Broken::Seconds`] that are
+    /// negative, not finite, or endless.
     pub fn checked(self) -> Result<Self, Broken> {
         at_most("outputs", self.outputs.len(), MAX_OUTPUTS)?;
         for output in &self.outputs {

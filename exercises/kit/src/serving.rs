@@ -63,8 +63,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The pipes of the grader move to other descriptors: standard input becomes empty, and standard output goes where standard
-    /// error does. Ends the process if that fails.
+    /// The pipes of the grader move to other descriptors: standard input becomes empty, and
+    /// standard output goes where standard error does. Ends the process if that fails.
     pub fn open() -> Self {
         let (requests, replies) = match private_pipes() {
             Ok(pipes) => pipes,

@@ -11,7 +11,8 @@ use crate::frame::{Broken, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
-/// A call of [`Fused::forward`]. Tensors are the whole memory behind a view, packed or not. It gives o and lse.
+/// A call of [`Fused::forward`]. Tensors are the whole memory behind a view, packed or
+/// not. It gives o and lse.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 #[expect(missing_docs, reason = "the fields are the arguments of the method")]
 pub struct Call {

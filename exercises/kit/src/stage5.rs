@@ -14,8 +14,8 @@ use crate::frame::{Broken, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
-/// A call of [`Decoding`]. The cache is contiguous. Tensors are the whole memory behind a view, packed or not. A call gives
-/// the tensors that it writes.
+/// A call of [`Decoding`]. The cache is contiguous. Tensors are the whole memory behind a view,
+/// packed or not. A call gives the tensors that it writes.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 #[expect(missing_docs, reason = "the fields are the arguments of the methods")]
 pub enum Call {
@@ -82,8 +82,8 @@ impl CacheBuffers {
     }
 }
 
-/// Answers calls of the stage's interface. `plain` and `splitting` get the stream, and make the implementation of the tasks and
-/// that of the bonus task.
+/// Answers calls of the stage's interface. `plain` and `splitting` get the stream, and make the
+/// implementation of the tasks and that of the bonus task.
 pub fn serve<D: Decoding<Error = Error> + 'static>(
     plain: fn(&Arc<CudaStream>) -> D,
     splitting: fn(&Arc<CudaStream>) -> D,

@@ -10,8 +10,8 @@ use crate::frame::{Broken, Tensor};
 use crate::message::{Outcome, Request};
 use crate::serving::{Answer, Requests};
 
-/// A call of `Forward` or [`Generate`]. The program has one decoder and one batch at a time: [`Call::Load`] replaces both,
-/// [`Call::Batch`] the batch.
+/// A call of `Forward` or [`Generate`]. The program has one decoder and one batch at a time:
+/// [`Call::Load`] replaces both, [`Call::Batch`] the batch.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum Call {
     /// `Forward::load`. Gives nothing.
@@ -33,7 +33,8 @@ pub enum Call {
     },
 }
 
-/// [`Source`] in a message. Files on disk travel as bytes, and nothing that a decoder does not need.
+/// [`Source`] in a message. Files on disk travel as bytes, and nothing that
+/// a decoder does not need.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum SourceFields {
     /// The files of a checkpoint.

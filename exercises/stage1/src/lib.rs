@@ -1,10 +1,11 @@
 //! Exercise 1, task `mha` (2 points): multi-head attention on the CPU.
 //!
-//! Fill in the two functions that say `TODO`. `cargo grade 1` judges them, `cargo grade hint mha` helps.
+//! Fill in the two functions that say `TODO`. `cargo grade 1` judges them,
+//! `cargo grade hint mha` helps.
 //!
-//! Arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. The default scale and any
-//! other, and the causal mask are asked for; sizes may be anything, 0 included. See `README.md` of `stage1-reference` for the
-//! formula and an example by hand.
+//! Arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. The
+//! default scale and any other, and the causal mask are asked for; sizes may be anything, 0
+//! included. See `README.md` of `stage1-reference` for the formula and an example by hand.
 
 #![allow(unused_imports, unused_variables)] // remove this line when nothing is left to do
 
@@ -31,8 +32,9 @@ impl Attend for Own {
 
     /// `o = softmax(scale · q kᵀ + mask) v`, and for each row of scores `lse = ln Σ exp(score)`.
     ///
-    /// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H, nk, D]`; `o` is `[B, H, nq, D]`, `lse` is `[B, H, nq]`. With
-    /// `options.causal`, query i sees the keys `j ≤ i + nk − nq`. A row that sees no key has `o = 0` and `lse = −inf`.
+    /// `q` is `[B, H, nq, D]`, `k` and `v` are `[B, H, nk, D]`; `o` is `[B, H, nq, D]`, `lse` is
+    /// `[B, H, nq]`. With `options.causal`, query i sees the keys `j ≤ i + nk − nq`. A row that
+    /// sees no key has `o = 0` and `lse = −inf`.
     fn attend(
         &self,
         q: ArrayView4<'_, f32>,
@@ -54,9 +56,10 @@ impl Attend for Own {
 }
 
 impl MultiHead for Own {
-    /// The layer: `x` `[B, N, hidden]` times the weights `w_q`, `w_k`, `w_v` `[hidden, hidden]`, plus their biases `[hidden]`
-    /// where there are any; each split into `layer.heads` heads of `D = hidden / heads` neighbouring columns,
-    /// `[B, H, N, D]`; attention; the heads side by side again, `[B, N, hidden]`; times `w_o`, plus its bias.
+    /// The layer: `x` `[B, N, hidden]` times the weights `w_q`, `w_k`, `w_v` `[hidden, hidden]`,
+    /// plus their biases `[hidden]` where there are any; each split into `layer.heads` heads of
+    /// `D = hidden / heads` neighbouring columns, `[B, H, N, D]`; attention; the heads side by side
+    /// again, `[B, N, hidden]`; times `w_o`, plus its bias.
     fn multi_head(
         &self,
         layer: &MultiHeadAttention,

@@ -1,4 +1,5 @@
-// Matrix product, tiled: c = a * b or c = a * b^T through shared memory, one thread per element of c.
+// Matrix product, tiled: c = a * b or c = a * b^T through shared memory, one
+// thread per element of c.
 //
 // Idea: a block computes a TILE x TILE tile of `c`, in steps of TILE along k. In each step every
 // thread loads one element of `a` and one of `b` into shared memory, then multiplies a row of one

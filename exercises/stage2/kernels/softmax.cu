@@ -1,8 +1,8 @@
 // Softmax of rows, in place: x = exp(x - max) / sum(exp(x - max)), and its log-sum-exp.
 //
 // Idea: one block per row. Its threads stride along the row in three passes: maximum, exponentials
-// and their sum, scale. Each thread keeps its own maximum or sum; then the block folds them, through
-// shared memory, with barriers.
+// and their sum, scale. Each thread keeps its own maximum or sum; then the block folds them,
+// through shared memory, with barriers.
 // A row that is empty or all -inf becomes 0, with log-sum-exp -inf.
 //
 // Grid:   x = rows blocks, one per row.

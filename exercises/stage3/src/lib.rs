@@ -1,11 +1,12 @@
 //! Exercise 3, task `flash` (3 points): FlashAttention-2 on the CPU.
 //!
-//! Attention again, `o = softmax(scale · q kᵀ) v`, but tile by tile: no score matrix `[nq, nk]` is ever formed. A tile of
-//! queries visits the tiles of keys one after the other. It keeps a running maximum `m`, a running sum `l` and an output `o`
-//! that is not divided yet, and corrects them when the maximum grows.
+//! Attention again, `o = softmax(scale · q kᵀ) v`, but tile by tile: no score matrix `[nq, nk]`
+//! is ever formed. A tile of queries visits the tiles of keys one after the other. It keeps a
+//! running maximum `m`, a running sum `l` and an output `o` that is not divided yet, and corrects
+//! them when the maximum grows.
 //!
-//! You write `src/flash.rs`. This file is done: [`by_head`] checks the arguments and calls your function for each [`Head`].
-//! `cargo grade 3` judges, `cargo grade hint 3/flash` helps.
+//! You write `src/flash.rs`. This file is done: [`by_head`] checks the arguments and calls your
+//! function for each [`Head`]. `cargo grade 3` judges, `cargo grade hint 3/flash` helps.
 
 #![allow(unused_imports)] // until your file uses `tiles`
 

@@ -22,10 +22,11 @@ pub fn tile(head_dim: usize) -> Tile {
     }
 }
 
-/// Launches `flash` on `stream`, and does not wait. All arguments have been checked, and `o` is not empty.
+/// Launches `flash` on `stream`, and does not wait. All arguments have been
+/// checked, and `o` is not empty.
 ///
-/// The parameters of the kernel, in order: q, k, v, o, lse (a null pointer if it is not wanted), nq, nk, scale, causal. Sizes are
-/// `i32`, causal is 0 or 1.
+/// The parameters of the kernel, in order: q, k, v, o, lse (a null pointer if it is not wanted),
+/// nq, nk, scale, causal. Sizes are `i32`, causal is 0 or 1.
 pub fn launch(
     stream: &Arc<CudaStream>,
     flash: &CudaFunction,
@@ -34,7 +35,8 @@ pub fn launch(
     outputs: Outputs<'_>,
     shape: &Shape,
 ) -> Result<(), Error> {
-    // A `LaunchConfig`; `stream.launch_builder(flash)` with `arg` for each parameter, `optional(lse.as_mut())` for lse and
-    // `shape.scale()` for the scale; `unsafe { builder.launch(config) }?`.
+    // A `LaunchConfig`; `stream.launch_builder(flash)` with `arg` for each parameter,
+    // `optional(lse.as_mut())` for lse and `shape.scale()` for the scale;
+    // `unsafe { builder.launch(config) }?`.
     todo!("TODO, task 4/flash: the launch")
 }

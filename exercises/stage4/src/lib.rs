@@ -1,15 +1,17 @@
 //! Exercise 4, task `flash` (4 points): FlashAttention as one CUDA kernel.
 //!
-//! `o = softmax(scale · q kᵀ) v` and the log-sum-exp of each row, in one launch; no score is ever in global memory. Tensors are
-//! packed f32, `[B, H, N, D]`, with as many heads of `k` and `v` as of `q`.
+//! `o = softmax(scale · q kᵀ) v` and the log-sum-exp of each row, in one launch; no score
+//! is ever in global memory. Tensors are packed f32, `[B, H, N, D]`, with as many heads
+//! of `k` and `v` as of `q`.
 //!
 //! You write two files:
 //!
 //! - `kernels/flash.cu`: the kernel. The comment in it says what a block does.
-//! - `src/launch.rs`: how many queries, keys and threads a block has, for each head dimension; grid, block and arguments.
+//! - `src/launch.rs`: how many queries, keys and threads a block has, for each head dimension;
+//!   grid, block and arguments.
 //!
-//! This file is done: it checks the arguments, loads the kernel and calls your launch. `cargo grade 4` judges,
-//! `cargo grade hint 4/flash` helps.
+//! This file is done: it checks the arguments, loads the kernel and calls your launch.
+//! `cargo grade 4` judges, `cargo grade hint 4/flash` helps.
 
 mod launch;
 
@@ -35,7 +37,8 @@ pub const LACKS: [Feature; 6] = [
 /// The head dimensions that are asked for. 40 is no multiple of a warp.
 pub const HEAD_DIMS: [usize; 4] = [16, 40, 64, 128];
 
-/// The part of the scores that a block computes at a time: it has a tile of queries, and takes tiles of keys one after the other.
+/// The part of the scores that a block computes at a time: it has a tile of queries, and takes
+/// tiles of keys one after the other.
 #[derive(Debug, Clone, Copy)]
 pub struct Tile {
     /// Queries of a block, `BLOCK_Q` in the kernel.
@@ -99,10 +102,6 @@ impl Fused for Own {
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        match error {
-            Error::Argument(error) => Some(error.argument),
-            Error::Attention(error) => Some(error.argument()),
-            _ => None,
-        }
+        error.argument()
     }
 }

@@ -1,17 +1,19 @@
 // Attention of the newest tokens on a KV cache.
 //
-// The nq queries of a sequence are its last tokens: query i is token lengths[b] - nq + i, and sees itself and all tokens before
-// it. In a decoding step nq is 1. `group` heads of q share one head of the cache: head h reads head h / group. A query that sees
-// no key has o = 0 and lse = -inf.
+// The nq queries of a sequence are its last tokens: query i is token lengths[b] - nq + i, and sees
+// itself and all tokens before it. In a decoding step nq is 1. `group` heads of q share one head of
+// the cache: head h reads head h / group. A query that sees no key has o = 0 and lse = -inf.
 //
-// A key and a value are read once, used once and forgotten, so the kernel is as fast as it reads. Let neighbouring lanes read
-// neighbouring elements.
+// A key and a value are read once, used once and forgotten, so the kernel is as fast as it reads.
+// Let neighbouring lanes read neighbouring elements.
 //
 // Grid and block: launch() in src/decode.rs.
 //
-// `cargo gpu check exercises/stage5/kernels/decode.cu` looks for races and bad accesses in this launch:
+// `cargo gpu check exercises/stage5/kernels/decode.cu` looks for races and bad
+// accesses in this launch:
 // launch: grid=4 block=128
-// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit f32[4]=uninit
+// args: f32[160]=random f32[6400]=random f32[6400]=random i32[2]={80,37} f32[160]=uninit
+// args: f32[4]=uninit
 // args: i32=2 i32=2 i32=1 i32=80 i32=40 f32=0.158
 #include "prelude.cuh"
 

@@ -1,12 +1,14 @@
 // Appends keys and values of new tokens to a cache.
 //
-// The lengths count the new tokens already: the first counts[b] of the n rows of sequence b become its last counts[b] tokens.
-// So row i of sequence b becomes token lengths[b] - counts[b] + i. Rows from counts[b] on are padding, and are not copied. All
-// other tokens of the cache stay as they are.
+// The lengths count the new tokens already: the first counts[b] of the n rows of sequence b
+// become its last counts[b] tokens. So row i of sequence b becomes token lengths[b] -
+// counts[b] + i. Rows from counts[b] on are padding, and are not copied. All other tokens of
+// the cache stay as they are.
 //
 // Grid and block: launch() in src/update_cache.rs.
 //
-// `cargo gpu check exercises/stage5/kernels/update_cache.cu` looks for races and bad accesses in this launch:
+// `cargo gpu check exercises/stage5/kernels/update_cache.cu` looks for races and bad
+// accesses in this launch:
 // launch: grid=5 block=128
 // args: f32[720]=random f32[720]=random f32[3840]=zeros f32[3840]=zeros i32[2]={5,16} i32[2]={3,2}
 // args: i32=3 i32=3 i32=16 i32=40 i32=18

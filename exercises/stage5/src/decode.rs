@@ -8,11 +8,13 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use gpu::arguments::OptionalArg;
 use stage5_decode::{Error, Inputs, Outputs, Shape};
 
-/// Attention of the last `nq` tokens of each sequence on its cache: launches, and does not wait. All arguments have been
-/// checked, and there is at least one query.
+/// Attention of the last `nq` tokens of each sequence on its cache: launches, and does not wait.
+/// All arguments have been checked, and there is at least one query.
 ///
-/// - `inputs.q`, `outputs.o`: `[B, H, nq, D]`, packed; `shape.heads` is H, `shape.nq` is nq, 1 in a decoding step
-/// - `inputs.cache.k`, `inputs.cache.v`: `[B, H_kv, max_seq, D]`; `inputs.cache.shape` has the sizes
+/// - `inputs.q`, `outputs.o`: `[B, H, nq, D]`, packed; `shape.heads` is H, `shape.nq` is
+///   nq, 1 in a decoding step
+/// - `inputs.cache.k`, `inputs.cache.v`: `[B, H_kv, max_seq, D]`;
+///   `inputs.cache.shape` has the sizes
 /// - `inputs.cache.lengths.device`: `[B]` `i32`, tokens of each sequence
 /// - `outputs.lse`: `[B, H, nq]`, if it is wanted
 /// - the scale: `shape.scale(head_dim)`

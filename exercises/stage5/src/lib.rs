@@ -1,7 +1,8 @@
 //! Exercise 5: decoding with a KV cache.
 //!
-//! A generator computes the key and the value of each token once, and keeps them in a cache `[B, H_kv, max_seq, D]`. For each
-//! new token it appends a row, and then one query of each head attends to all rows of its sequence.
+//! A generator computes the key and the value of each token once, and keeps them in a cache
+//! `[B, H_kv, max_seq, D]`. For each new token it appends a row, and then one query of each head
+//! attends to all rows of its sequence.
 //!
 //! | task | points | you write |
 //! |---|---|---|
@@ -9,8 +10,8 @@
 //! | `decode` | 3 | `kernels/decode.cu`, `src/decode.rs` |
 //! | `split` | 1, a bonus | `kernels/split.cu`, `kernels/combine.cu`, `src/split.rs` |
 //!
-//! This file is done: it checks the arguments and calls your launches. All tensors are packed f32. `cargo grade 5` judges,
-//! `cargo grade hint decode` helps.
+//! This file is done: it checks the arguments and calls your launches. All tensors are packed f32.
+//! `cargo grade 5` judges, `cargo grade hint decode` helps.
 
 mod decode;
 mod split;

@@ -8,13 +8,14 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use gpu::arguments::OptionalArg;
 use stage5_decode::{Error, Inputs, Outputs, Shape};
 
-/// Attention on a cache as in task `decode`, but with the keys of each sequence split into parts: a block for each query and
-/// part, so that a long sequence keeps the whole device busy. Launches `split`, which attends to the keys of a part, and then
-/// `combine`, which merges the parts by their log-sum-exp. Does not wait. All arguments have been checked, and there is at least
-/// one query.
+/// Attention on a cache as in task `decode`, but with the keys of each sequence split into
+/// parts: a block for each query and part, so that a long sequence keeps the whole device
+/// busy. Launches `split`, which attends to the keys of a part, and then `combine`, which
+/// merges the parts by their log-sum-exp. Does not wait. All arguments have been checked, and
+/// there is at least one query.
 ///
-/// The number of parts is yours. A device has `stream.context().attribute(…)` SMs; the longest sequence is in
-/// `inputs.cache.lengths.host`. Memory for the parts: `stream.alloc_zeros`.
+/// The number of splits is yours. A device has `stream.context().attribute(…)` SMs; the longest
+/// sequence is in `inputs.cache.lengths.host`. Memory for the parts: `stream.alloc_zeros`.
 pub fn launch(
     stream: &Arc<CudaStream>,
     split: &CudaFunction,
@@ -23,6 +24,6 @@ pub fn launch(
     outputs: Outputs<'_>,
     shape: &Shape,
 ) -> Result<(), Error> {
-    // The number of parts; memory for o and lse of each part; two launches.
+    // The number of splits; memory for o and lse of each part; two launches.
     todo!("TODO, task split: the launches")
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use stage5_decode::{CacheViewMut, Error, NewTokens, PerSequence};
 
-/// Appends new rows of keys and values to the cache: launches, and does not wait. All arguments have been checked, and there is
-/// at least one row.
+/// Appends new rows of keys and values to the cache: launches, and does not wait. All arguments
+/// have been checked, and there is at least one row.
 ///
-/// - `cache.k`, `cache.v`: `[B, H_kv, max_seq, D]`; `cache.shape` has the sizes. They are views of bytes; the kernel takes
-///   them as `float*`.
+/// - `cache.k`, `cache.v`: `[B, H_kv, max_seq, D]`; `cache.shape` has the sizes. They are views of
+///   bytes; the kernel takes them as `float*`.
 /// - `cache.lengths.device`: `[B]` `i32`, tokens of each sequence, the new ones included
-/// - `counts.device`: `[B]` `i32`, how many of the `n` rows of a sequence are new tokens; the other rows are padding
+/// - `counts.device`: `[B]` `i32`, how many of the `n` rows of a sequence are new tokens;
+///   the other rows are padding
 /// - `new.k`, `new.v`: `[B, H_kv, n, D]`, packed; `new.n` is n
 pub fn launch(
     stream: &Arc<CudaStream>,
@@ -22,7 +23,7 @@ pub fn launch(
     counts: PerSequence<'_>,
     new: NewTokens<'_>,
 ) -> Result<(), Error> {
-    // A `LaunchConfig`; `stream.launch_builder(kernel)` with `arg` for each parameter, sizes as i32;
-    // `unsafe { builder.launch(config) }?`.
+    // A `LaunchConfig`; `stream.launch_builder(kernel)` with `arg` for each parameter, sizes as
+    // i32; `unsafe { builder.launch(config) }?`.
     todo!("TODO, task update_cache: the launch")
 }

@@ -5,10 +5,12 @@
 //! | `forward` | 3 | `src/forward.rs`: one pass of tokens through the network |
 //! | `demo` | 1 | `src/generate.rs`: token after token |
 //!
-//! All kernels are given. [`Kernels`] has the linear layers, norms, rotation and embedding; `Model::attention` is stage 4's and
-//! `Model::decode` stage 5's; [`KvCache`] keeps keys and values. Both families of checkpoints, GPT-2 and Llama, go through the
-//! same code: [`Architecture`] says which of the usual parts a decoder is made of. This file is done: it loads a decoder, makes
-//! room for sequences and checks tokens. `cargo grade 6` judges, `cargo grade hint forward` helps.
+//! All kernels are given. [`Kernels`] has the linear layers, norms, rotation and embedding;
+//! `Model::attention` is stage 4's and `Model::decode` stage 5's; [`KvCache`] keeps keys and
+//! values. Both families of checkpoints, GPT-2 and Llama, go through the same code:
+//! [`Architecture`] says which of the usual parts a decoder is made of. This file is done: it loads
+//! a decoder, makes room for sequences and checks tokens. `cargo grade 6` judges,
+//! `cargo grade hint forward` helps.
 
 #![allow(dead_code)] // until your file uses it
 
@@ -63,7 +65,8 @@ enum Phase {
     Decode,
 }
 
-/// Where queries, keys and values of a pass lie: side by side in the rows of a matrix `[B · n, (H + 2 H_kv) D]`.
+/// Where queries, keys and values of a pass lie: side by side in the rows of a matrix
+/// `[B · n, (H + 2 H_kv) D]`.
 struct Parts {
     /// Elements before the first key of a row.
     k: usize,

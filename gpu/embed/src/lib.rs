@@ -2,8 +2,8 @@
 //! `gpu::bundle!`.
 //!
 //! Each macro expands to a slice of pairs of names and texts,
-//! `&[("a.cu", include_str!("/…/kernels/a.cu")), …]`, so cargo compiles the package again when a file is
-//! edited. It does not notice new files: the package's `build.rs` names the folders.
+//! `&[("a.cu", include_str!("/…/kernels/a.cu")), …]`, so cargo compiles the package again when a
+//! file is edited. It does not notice new files: the package's `build.rs` names the folders.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

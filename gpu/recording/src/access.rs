@@ -32,8 +32,8 @@ pub struct Picture {
 const MOST: usize = 32;
 
 /// Draws each memory instruction of a recording once: the way it was made the time `visit`, counted
-/// from 0. `None` if there is no instruction that was made so often. Of more than `MOST` instructions, as an unrolled loop has
-/// them, the first are drawn, and a line says so.
+/// from 0. `None` if there is no instruction that was made so often. Of more than `MOST`
+/// instructions, as an unrolled loop has them, the first are drawn, and a line says so.
 pub fn accesses(recording: &Recording, visit: usize) -> Option<Picture> {
     let mut visits: BTreeMap<(u32, Space), usize> = BTreeMap::new();
     let mut drawn: Vec<(&Step, &Access)> = Vec::new();

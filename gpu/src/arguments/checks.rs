@@ -201,7 +201,8 @@ impl Checks {
         Ok(())
     }
 
-    /// Checks that `view` is on the device and holds every element of the packed `[batch, rows, columns]` tensor.
+    /// Checks that `view` is on the device and holds every element of the packed
+    /// `[batch, rows, columns]` tensor.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@ pub fn text(name: &str) -> Option<String> {
         "stddef.h" | "cstddef" => include_str!("difference.cuh"),
         "float.h" | "cfloat" => include_str!("float.cuh"),
         "limits.h" | "climits" => include_str!("limits.cuh"),
-        // The functions are built into NVRTC, the constants are not. `INFINITY` is written as in prelude.cuh, which may come
-        // after it.
+        // The functions are built into NVRTC, the constants are not. `INFINITY` is written as in
+        // prelude.cuh, which may come after it.
         "math.h" | "cmath" => include_str!("math.cuh"),
         "stdlib.h" | "cstdlib" | "sys/types.h" => include_str!("short_names.cuh"),
         "algorithm" => include_str!("algorithm.cuh"),

@@ -301,8 +301,9 @@ struct Includes<'a, R> {
 }
 
 impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
-    /// Adds all headers that `text` includes, directly or not; `text` is of the file `file` in
-    /// folder `from`. Returns the text in which each include has the name that the compiler is given.
+    /// Adds all headers that `text` includes, directly or not; `text` is of the file
+    /// `file` in folder `from`. Returns the text in which each include has the name
+    /// that the compiler is given.
     fn scan(&mut self, from: Folder<'_>, file: &str, text: &str) -> Result<String, Error> {
         let mut renamed = String::with_capacity(text.len());
         let mut copied = 0;

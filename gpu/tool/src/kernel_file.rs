@@ -258,8 +258,8 @@ impl Place {
         }
     }
 
-    /// The committed PTX that has this key. It lies in the folder of `ptx/` where the kernel lies in
-    /// `kernels/`.
+    /// The committed PTX that has this key. It lies in the folder of `ptx/` where the
+    /// kernel lies in `kernels/`.
     fn committed(&self, key: &str) -> Option<String> {
         let folder = self.ptx.as_ref()?.join(Path::new(&self.file).parent()?);
         let entries = fs::read_dir(&folder).ok()?;

@@ -96,14 +96,7 @@ pub(crate) fn forward<F: Fused>(
         causal,
         ..Shape::packed(sizes)
     };
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: Some(lse.as_view_mut()),

@@ -32,7 +32,8 @@ impl StoryReport {
     }
 }
 
-/// Checks a story, from its first sentence to "The end.", by [`Grammar::storyteller`]. Any text is accepted.
+/// Checks a story, from its first sentence to "The end.", by
+/// [`Grammar::storyteller`]. Any text is accepted.
 pub fn story(text: &str) -> StoryReport {
     let grammar = Grammar::storyteller();
     let mut memory = Memory::new(grammar);
@@ -87,8 +88,9 @@ pub fn split_stories(text: &str) -> Vec<String> {
 
 /// Splits a text into sentences, without the white space around them.
 ///
-/// A sentence ends at a full stop, question mark or exclamation mark (with the quotation mark after it, if there is one)
-/// that is followed by white space and a capital letter or a quotation mark; and at every newline.
+/// A sentence ends at a full stop, question mark or exclamation mark (with the quotation mark
+/// after it, if there is one) that is followed by white space and a capital letter or a quotation
+/// mark; and at every newline.
 pub fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(sentences_of_line)
 }
@@ -148,7 +150,8 @@ impl<'g> Memory<'g> {
         }
     }
 
-    /// A sentence that does not parse: finds the slots whose value is known, and of which it names another one.
+    /// A sentence that does not parse: finds the slots whose value is known, and of
+    /// which it names another one.
     fn compare_words(&mut self, sentence: &str) {
         for (index, slot) in self.grammar.slots.iter().enumerate() {
             let known = self.candidates[index];

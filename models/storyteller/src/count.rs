@@ -5,9 +5,10 @@ use crate::grammar::{Alternative, Grammar, Item};
 impl Grammar {
     /// A lower bound of the number of different stories, `u128::MAX` if it is more.
     ///
-    /// Every way through the rules counts once, times the rows of those slots whose first column (which tells its rows apart) is
-    /// written in every story. Slots that only some stories mention are left out. Exact as far as no two
-    /// ways write the same text; a test parses stories to see that their sentences have one way each.
+    /// Every way through the rules counts once, times the rows of those slots whose first column
+    /// (which tells its rows apart) is written in every story. Slots that only some stories mention
+    /// are left out. Exact as far as no two ways write the same text; a test parses stories to see
+    /// that their sentences have one way each.
     pub fn stories_at_least(&self) -> u128 {
         let ways = self.ways(self.start);
         let told = self.always_told(self.start);
@@ -20,7 +21,8 @@ impl Grammar {
         rows.fold(ways, u128::saturating_mul)
     }
 
-    /// The entropy of one story in nats: the loss, summed over a story's tokens, that no model can beat on average.
+    /// The entropy of one story in nats: the loss, summed over a story's tokens, that no
+    /// model can beat on average.
     ///
     /// Exact under the same condition, if every story tells every slot.
     pub fn entropy(&self) -> f64 {

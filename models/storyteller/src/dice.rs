@@ -1,6 +1,8 @@
-//! Random numbers that never change: a corpus must be the same with every version of every dependency.
+//! Random numbers that never change: a corpus must be the same with every
+//! version of every dependency.
 
-/// A SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+/// A SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom
+/// number generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Dice {
     state: u64,

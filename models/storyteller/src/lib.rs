@@ -1,11 +1,13 @@
 //! A grammar that writes short children's stories, and a tiny GPT-2 that was trained on them.
 //!
-//! One data file, `grammar.txt`, is read by one engine that goes both ways: [`Grammar::story`] expands it
-//! into stories, and [`Grammar::parse_sentence`] parses a sentence, for example one that the model wrote, back into
-//! the values of its slots. A slot (hero, object, helper, …) holds one value for a whole story.
+//! One data file, `grammar.txt`, is read by one engine that goes both ways: [`Grammar::story`]
+//! expands it into stories, and [`Grammar::parse_sentence`] parses a sentence, for example one that
+//! the model wrote, back into the values of its slots. A slot (hero, object, helper, …) holds one
+//! value for a whole story.
 //!
 //! - `reader`: the text of a grammar into rules and slots
-//! - `writer`, [`Dice`]: rules into stories; the dice are our own, so that a corpus can be repeated for ever
+//! - `writer`, [`Dice`]: rules into stories; the dice are our own, so that a corpus
+//!   can be repeated for ever
 //! - `parser`: a sentence into slot values
 //! - `count`: how many stories there are
 //! - [`check`]: is this text a whole story that keeps its hero and its object?

@@ -23,7 +23,8 @@ enum Command {
         #[arg(long)]
         out: Option<PathBuf>,
     },
-    /// Checks the stories in a file: separated by blank lines; lines that start with # are left out.
+    /// Checks the stories in a file: separated by blank lines; lines that
+    /// start with # are left out.
     Check {
         /// The file to read.
         file: PathBuf,

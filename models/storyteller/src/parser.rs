@@ -18,7 +18,8 @@ impl ParsedSentence<'_> {
         &self.grammar.rules[self.rule].name
     }
 
-    /// The first column of the slot called `slot`, if the sentence leaves one row possible: "Mira" for `hero`.
+    /// The first column of the slot called `slot`, if the sentence leaves one row
+    /// possible: "Mira" for `hero`.
     pub fn value(&self, slot: &str) -> Option<&str> {
         let slot = self.grammar.slot(slot)?;
         let rows = self.candidates[slot];
@@ -28,7 +29,8 @@ impl ParsedSentence<'_> {
 }
 
 impl Grammar {
-    /// Parses `sentence`, without white space around it; `None` if no sentence rule writes it with one row per slot.
+    /// Parses `sentence`, without white space around it; `None` if no sentence rule writes
+    /// it with one row per slot.
     pub fn parse_sentence(&self, sentence: &str) -> Option<ParsedSentence<'_>> {
         self.parse_with(sentence, &self.all_candidates())
     }
@@ -79,8 +81,8 @@ impl Grammar {
         ControlFlow::Continue(())
     }
 
-    /// Matches what is still to come against `text`, with backtracking. The depth of the recursion depends on the
-    /// grammar alone. `candidates` are as before when this returns.
+    /// Matches what is still to come against `text`, with backtracking. The depth of the recursion
+    /// depends on the grammar alone. `candidates` are as before when this returns.
     fn follow(
         &self,
         rest: Option<&Rest>,

@@ -39,7 +39,8 @@ impl Grammar {
     /// Reads a grammar; the format is explained at the head of `grammar.txt`.
     ///
     /// # Errors
-    /// [`GrammarError`] names the line that is not understood, or the name that is unknown, empty, defined twice or recursive.
+    /// [`GrammarError`] names the line that is not understood, or the name that is unknown, empty,
+    /// defined twice or recursive.
     pub fn from_text(text: &str) -> Result<Self, GrammarError> {
         let blocks = blocks(text)?;
         let mut slots = Vec::new();
@@ -309,7 +310,8 @@ fn slot_item(line: usize, name: &str, names: &Names, slots: &[Slot]) -> Result<I
     })
 }
 
-/// Expansion, parsing and counting all recurse over rules: a rule that contains itself would never end.
+/// Expansion, parsing and counting all recurse over rules: a rule that
+/// contains itself would never end.
 fn refuse_recursion(rules: &[Rule]) -> Result<(), GrammarError> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {

@@ -13,7 +13,8 @@
 //
 // launch: grid=70 block=16,16
 // define: TRANSPOSED=1
-// args: f32[8000]=random f32[5760]=random f32[14400]=uninit {i64=8000,4000,40} {i64=5760,2880,40} {i64=14400,7200,72}
+// args: f32[8000]=random f32[5760]=random f32[14400]=uninit {i64=8000,4000,40} {i64=5760,2880,40}
+// args: {i64=14400,7200,72}
 // args: i32=2 i32=1 i32=100 i32=72 i32=40
 
 struct Strides {  // in elements; columns are contiguous

@@ -1,9 +1,9 @@
-// Softmax of the library, over any dimension, in place: x = exp(x - max) / sum(exp(x - max)), and its
-// log-sum-exp.
+// Softmax of the library, over any dimension, in place: x = exp(x - max) / sum(exp(x -
+// max)), and its log-sum-exp.
 //
 // Idea: rung 1 of the ladder, ../1_softmax_tree.cu, for vectors whose elements lie `inner` floats
-// apart. The dimension is the last one (inner = 1) or one before it (inner = product of those after).
-// A vector that is empty or all -inf becomes 0, with log-sum-exp -inf.
+// apart. The dimension is the last one (inner = 1) or one before it (inner = product of those
+// after). A vector that is empty or all -inf becomes 0, with log-sum-exp -inf.
 //
 // Grid:   x = outer * inner blocks, one per vector.
 // Block:  (128).

@@ -36,10 +36,12 @@ pub enum Variant {
 /// ```
 /// use stage1_reference::Sizes;
 /// use stage2_naive_cuda::{AttentionShape, Strides};
-/// // One decode step: 1 query, 20 cached keys in a cache `[H, capacity, D]`, H = 4, capacity = 256, D = 64.
+/// // One decode step: 1 query, 20 keys in a cache `[H, capacity, D]`, H = 4, capacity = 256,
+/// // D = 64.
 /// let sizes = Sizes { batch: 1, heads: 4, kv_heads: 4, nq: 1, nk: 20, head_dim: 64 };
 /// let cache = Strides { batch: 0, head: 256 * 64, row: 64 };
-/// let shape = AttentionShape { k: cache, v: cache, causal: true, ..AttentionShape::packed(sizes) };
+/// let packed = AttentionShape::packed(sizes);
+/// let shape = AttentionShape { k: cache, v: cache, causal: true, ..packed };
 /// assert_eq!(shape.sizes.nk, 20);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,12 +5,14 @@ use conformance::{Card, Implementation, Judge, Part, Report, suites};
 use rstest::rstest;
 use stage2_naive_cuda::{GemmRung, Kernels, LACKS, LADDER_LACKS, Ladder, SoftmaxRung};
 
-/// False for the problems that show that a grid takes more matrices than its y and z dimensions reach.
+/// False for the problems that show that a grid takes more matrices than its
+/// y and z dimensions reach.
 fn few_matrices(card: &Card<'_>) -> bool {
     card.extent.matrices < 65_536
 }
 
-/// True for attention. It multiplies as many matrices as the product of the table with the largest batch.
+/// True for attention. It multiplies as many matrices as the product of the
+/// table with the largest batch.
 fn attends(card: &Card<'_>) -> bool {
     card.extent.length > 0
 }

@@ -1,4 +1,5 @@
-//! Holds a result against the definition, in f64, on some of its rows: cheap, and at the size that is timed.
+//! Holds a result against the definition, in f64, on some of its rows: cheap, and
+//! at the size that is timed.
 
 use std::ops::Range;
 
@@ -6,7 +7,8 @@ use ndarray::{Array2, ArrayView2, ArrayView4, s};
 use stage1_reference::Sizes;
 use stage3_flash_cpu::{Gradients, Output, Tiles};
 
-/// Inputs and results of a computation; all tensors are `[B, H, N, D]`, the scale is the default one.
+/// Inputs and results of a computation; all tensors are `[B, H, N, D]`, the
+/// scale is the default one.
 pub struct Computed<'a> {
     pub q: ArrayView4<'a, f32>,
     pub k: ArrayView4<'a, f32>,
@@ -18,8 +20,9 @@ pub struct Computed<'a> {
 }
 
 impl Computed<'_> {
-    /// Stops unless 8 rows at the start, across the end of the forward pass's first tile of queries, and at the end are
-    /// right, in every head: of `o` and `dq` for queries, of `dk` and `dv` for keys.
+    /// Stops unless 8 rows at the start, across the end of the forward pass's first tile
+    /// of queries, and at the end are right, in every head: of `o` and `dq` for queries,
+    /// of `dk` and `dv` for keys.
     pub fn check(&self) {
         let (batch, heads, n, head_dim) = self.q.dim();
         let tiles = Tiles::for_sizes(&Sizes {

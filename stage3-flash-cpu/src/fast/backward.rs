@@ -10,7 +10,8 @@ use crate::fast::simd::{Kernels, Old, kernels};
 use crate::fast::spread::spread;
 use crate::{Error, Output, Tiles};
 
-/// Gradients of a loss with respect to the inputs of attention, which [`attention_backward()`] returns.
+/// Gradients of a loss with respect to the inputs of attention, which
+/// [`attention_backward()`] returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gradients {
     /// By the queries, `[B, H, nq, D]`.
@@ -21,15 +22,17 @@ pub struct Gradients {
     pub dv: Array4<f32>,
 }
 
-/// The gradients of a loss by `q`, `k` and `v`, given its gradient `d_o` by the output `o` of [`attention()`].
+/// The gradients of a loss by `q`, `k` and `v`, given its gradient `d_o` by the
+/// output `o` of [`attention()`].
 ///
-/// The scores were never kept: each tile of them is computed again from `q`, `k` and `lse`. `output` is what the forward
-/// pass returned for the same `q`, `k`, `v` and `options`; `d_o` is `[B, H, nq, D]`. Memory is as in the forward pass,
-/// and `nq` floats for each head. The order in which threads add to `dq` may change its last bits from run to run.
+/// The scores were never kept: each tile of them is computed again from `q`, `k` and `lse`.
+/// `output` is what the forward pass returned for the same `q`, `k`, `v` and `options`; `d_o` is
+/// `[B, H, nq, D]`. Memory is as in the forward pass, and `nq` floats for each head. The order in
+/// which threads add to `dq` may change its last bits from run to run.
 ///
-/// The scores are those of the forward pass, bit for bit; the weights are as exact as `lse`, which rounds at 6 · 10⁻⁸
-/// of itself: with scores of 10,000 they may be a share of 5 · 10⁻⁴ off. NaN or infinity in an input, or a score of
-/// +∞, may reach any gradient of its head.
+/// The scores are those of the forward pass, bit for bit; the weights are as exact as `lse`, which
+/// rounds at 6 · 10⁻⁸ of itself: with scores of 10,000 they may be a share of 5 · 10⁻⁴ off. NaN or
+/// infinity in an input, or a score of +∞, may reach any gradient of its head.
 ///
 /// # Errors
 ///
@@ -140,10 +143,12 @@ struct KeyTile<'a> {
     dv_j: ArrayViewMut2<'a, f32>, // [keys, D]
 }
 
-/// The rows of `dq` of one tile of queries. Several tiles of keys add to them, maybe at once. (On a GPU: atomic adds.)
+/// The rows of `dq` of one tile of queries. Several tiles of keys add to them, maybe at once.
+/// (On a GPU: atomic adds.)
 type QueryGradient<'a> = Mutex<ArrayViewMut2<'a, f32>>; // [queries, D]
 
-/// State of a thread between tiles. The tile of keys stays while the queries pass by, so keys are columns here.
+/// State of a thread between tiles. The tile of keys stays while the queries pass by,
+/// so keys are columns here.
 struct Scratch {
     k_j: LaneMatrix,    // [keys, D]
     k_j_t: LaneMatrix,  // [D, keys]
@@ -208,7 +213,8 @@ impl Problem<'_> {
             {
                 let dv = cut(dv, self.tiles.keys);
                 for ((keys, dk_j), (_, dv_j)) in cut(dk, self.tiles.keys).zip(dv) {
-                    // The first keys come first: under a causal mask they are seen by the most queries.
+                    // The first keys come first: under a causal mask they are
+                    // seen by the most queries.
                     key_tiles.push(KeyTile {
                         b,
                         h_kv,

@@ -10,18 +10,20 @@ use crate::fast::simd::{Kernels, Old, kernels};
 use crate::fast::spread::spread;
 use crate::{Error, Tiles};
 
-/// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32, tile by tile. The function of stage 1, with all its options.
+/// Attention: `o = softmax(scale · q kᵀ + mask) v`, in f32, tile by tile. The function of stage
+/// 1, with all its options.
 ///
-/// `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`. Their strides may be any. Apart from
-/// its result it needs less than 1 MiB for each thread of rayon's current pool, and about 200 bytes for each tile of
-/// queries.
+/// `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]` with `H % H_kv == 0`. Their strides
+/// may be any. Apart from its result it needs less than 1 MiB for each thread of rayon's current
+/// pool, and about 200 bytes for each tile of queries.
 ///
-/// A score is the product of a query and a key, times the scale, in f32, as in stage 1; no check is made that product and
-/// score are within its range. If one of a query's is +∞ there, its `o` and `lse` are NaN; a key whose score is −∞ counts
-/// as hidden from it.
+/// A score is the product of a query and a key, times the scale, in f32, as in stage 1; no check is
+/// made that product and score are within its range. If one of a query's is +∞ there, its `o` and
+/// `lse` are NaN; a key whose score is −∞ counts as hidden from it.
 ///
-/// NaN or infinity in a row of `v` may reach queries that do not see that key but share a tile with one that does,
-/// because a weight of 0 times NaN is NaN. It reaches no query that sees no key at all, and padding is never read.
+/// NaN or infinity in a row of `v` may reach queries that do not see that key but share a tile with
+/// one that does, because a weight of 0 times NaN is NaN. It reaches no query that sees no key at
+/// all, and padding is never read.
 ///
 /// ```
 /// use ndarray::Array4;
@@ -37,8 +39,8 @@ use crate::{Error, Tiles};
 ///
 /// # Errors
 ///
-/// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a scale
-/// that is not finite.
+/// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key
+/// length above nk, a scale that is not finite.
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
@@ -116,8 +118,8 @@ struct QueryTile<'a> {
 /// Queries whose scores are computed at once: with 128 keys, their tile fits the first-level cache.
 const STRIP: usize = 64;
 
-/// State of a thread between tiles. The matrices are the paper's, transposed: queries are columns, so that each SIMD
-/// lane computes the softmax of one query.
+/// State of a thread between tiles. The matrices are the paper's, transposed: queries are columns,
+/// so that each SIMD lane computes the softmax of one query.
 struct Scratch {
     q_i: LaneMatrix,  // [D, queries]
     s_ij: LaneMatrix, // [keys, strip of queries]
@@ -180,7 +182,8 @@ impl<'a> Problem<'a> {
         scratch.m_i.fill(f32::NEG_INFINITY);
         // line 6: for each tile of keys …
         for keys in cut(keys, self.tiles.keys) {
-            // … and those queries that see some of them, a strip at a time, as a warp takes its share on a GPU
+            // … and those queries that see some of them, a strip at a time, as a warp
+            // takes its share on a GPU
             for lanes in cut(mask.lanes(&queries, &keys), STRIP) {
                 let queries =
                     queries.start + lanes.start..queries.end.min(queries.start + lanes.end);
@@ -204,7 +207,8 @@ impl<'a> Problem<'a> {
                     let s_ij = s_ij.slice_mut(s![.., ..queries.len()]);
                     mask.apply(s_ij.reversed_axes(), &queries, &keys);
                 }
-                // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new) ℓ + rowsum(P), m = m_new
+                // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new)
+                // ℓ + rowsum(P), m = m_new
                 simd.online_softmax(s_ij.view_mut(), m_i, l_i, factor);
                 // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
                 simd.mat_mul(v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
@@ -230,8 +234,8 @@ impl<'a> Problem<'a> {
     }
     // ANCHOR_END: loop
 
-    /// Cuts the output into tiles of queries. Those of one head stay together, because they read the same keys; of them the
-    /// longest come first, so that the threads end together.
+    /// Cuts the output into tiles of queries. Those of one head stay together, because they read
+    /// the same keys; of them the longest come first, so that the threads end together.
     fn divide<'o>(&self, output: &'o mut Output) -> Vec<QueryTile<'o>>
     where
         'a: 'o,

@@ -13,13 +13,14 @@ const LINE: usize = 16;
 
 /// A matrix in scratch memory, used again for tile after tile.
 ///
-/// Its rows are aligned, and the views of it have columns in multiples of [`LANES`], so that loops over a row need no
-/// remainder. Whoever asks for fewer gets some more, whose contents mean nothing.
+/// Its rows are aligned, and the views of it have columns in multiples of [`LANES`], so
+/// that loops over a row need no remainder. Whoever asks for fewer gets some more,
+/// whose contents mean nothing.
 #[derive(Debug)]
 pub(crate) struct LaneMatrix {
     lines: Vec<Line>,
-    /// From row to row, in floats. Rows that are a power of two apart would compete for the same few places in the
-    /// cache, so there is a line in between.
+    /// From row to row, in floats. Rows that are a power of two apart would compete for the same
+    /// few places in the cache, so there is a line in between.
     stride: usize,
 }
 

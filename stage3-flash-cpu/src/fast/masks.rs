@@ -15,7 +15,8 @@ pub(crate) struct HeadMask<'a> {
 }
 
 impl HeadMask<'_> {
-    /// From the first key to the last one that any of these queries sees through causal mask, window and key length.
+    /// From the first key to the last one that any of these queries sees through causal
+    /// mask, window and key length.
     pub fn keys(&self, queries: &Range<usize>) -> Range<usize> {
         let (first, last) = self.mask.diagonals().into_inner();
         let end = clamp(queries.end as i64 + last); // the last query sees keys up to `last` after it
@@ -23,7 +24,8 @@ impl HeadMask<'_> {
         start..end.min(self.mask.key_length(self.b)).max(start)
     }
 
-    /// From the first query to the last one that sees any of these keys through causal mask and window; at most `nq`.
+    /// From the first query to the last one that sees any of these keys through causal mask
+    /// and window; at most `nq`.
     pub fn queries(&self, keys: &Range<usize>, nq: usize) -> Range<usize> {
         let (first, last) = self.mask.diagonals().into_inner();
         let end = clamp(keys.end as i64 - first).min(nq);
@@ -31,16 +33,16 @@ impl HeadMask<'_> {
         start..end.max(start)
     }
 
-    /// Those of `keys` from the first to the last one that any of these queries sees through causal mask, window and key
-    /// length.
+    /// Those of `keys` from the first to the last one that any of these queries sees through causal
+    /// mask, window and key length.
     pub fn seen(&self, queries: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
         let seen = self.keys(queries);
         let start = keys.start.max(seen.start);
         start..keys.end.min(seen.end).max(start)
     }
 
-    /// Those of a tile's queries, counted from its first one, that see some of these keys through causal mask and window;
-    /// rounded outwards to whole lanes.
+    /// Those of a tile's queries, counted from its first one, that see some of these keys through
+    /// causal mask and window; rounded outwards to whole lanes.
     pub fn lanes(&self, queries: &Range<usize>, keys: &Range<usize>) -> Range<usize> {
         let seen = self.queries(keys, queries.end);
         let start = seen.start.clamp(queries.start, queries.end);
@@ -54,8 +56,8 @@ impl HeadMask<'_> {
             .tile(self.b, self.h, queries.clone(), keys.clone())
     }
 
-    /// Applies the masks to a tile of scores, `[queries, keys]`: adds the additive one, and sets to −inf what is hidden.
-    /// Along one of its axes the tile has no gaps.
+    /// Applies the masks to a tile of scores, `[queries, keys]`: adds the additive one, and sets to
+    /// −inf what is hidden. Along one of its axes the tile has no gaps.
     pub fn apply(
         &self,
         mut scores: ArrayViewMut2<'_, f32>,
@@ -93,7 +95,8 @@ impl HeadMask<'_> {
     }
 }
 
-/// Sets to −inf the scores outside of `seen`. They lie side by side; the first one has the number `start`.
+/// Sets to −inf the scores outside of `seen`. They lie side by side; the first
+/// one has the number `start`.
 fn hide_outside(mut scores: ArrayViewMut1<'_, f32>, start: usize, seen: Range<usize>) {
     let scores = scores.as_slice_mut().expect("there are no gaps");
     let place = |number: usize| number.saturating_sub(start).min(scores.len());
@@ -121,7 +124,8 @@ fn head_mask<T>(mask: &Array4<T>, b: usize, h: usize) -> ArrayView2<'_, T> {
     ])
 }
 
-/// The blocks that a range touches, each with the part of the range in it, counted from the range's start.
+/// The blocks that a range touches, each with the part of the range in it,
+/// counted from the range's start.
 fn blocks_of(range: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
     let Range { start, end } = *range;
     (start / BLOCK..end.div_ceil(BLOCK)).map(move |block| {

@@ -1,9 +1,10 @@
 use std::sync::{Mutex, PoisonError};
 
-/// Does all `tasks` on the threads of rayon's current pool, each thread with its own scratch memory.
+/// Does all `tasks` on the threads of rayon's current pool, each thread
+/// with its own scratch memory.
 ///
-/// A thread that is free takes the first task that is left. With the long tasks first, all threads end at about the same
-/// time.
+/// A thread that is free takes the first task that is left. With the long tasks first, all threads
+/// end at about the same time.
 pub(crate) fn spread<T: Send, S>(
     tasks: Vec<T>,
     scratch: impl Fn() -> S + Sync,

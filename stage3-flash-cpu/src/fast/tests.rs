@@ -64,8 +64,8 @@ fn every_problem_is_solved_with_every_set() {
     }
 }
 
-/// Factor by which a set may be further from f64 than PyTorch. PyTorch has fused multiply-adds; without them, every term of
-/// a sum is rounded twice.
+/// Factor by which a set may be further from f64 than PyTorch. PyTorch has fused multiply-adds;
+/// without them, every term of a sum is rounded twice.
 fn times_torch(simd: &Kernels) -> f64 {
     if simd.name == "portable" { 3.0 } else { 2.0 }
 }
@@ -108,8 +108,9 @@ fn gradients_are_the_same_with_every_set() {
     }
 }
 
-/// A query that sees one key has that score as its log-sum-exp. Its weight is then e^(S − L) in the backward pass, and
-/// exactly 1 only if both passes have the same score, of thousands, to the last bit: the gradient of the value is `d_o`.
+/// A query that sees one key has that score as its log-sum-exp. Its weight is then e^(S − L) in the
+/// backward pass, and exactly 1 only if both passes have the same score, of thousands, to the last
+/// bit: the gradient of the value is `d_o`.
 #[rstest]
 #[case(64, None)]
 #[case(72, None)]
@@ -156,7 +157,8 @@ fn outliers(simd: &'static Kernels) -> Vec<String> {
     .collect()
 }
 
-/// AVX2 and AVX-512 give the same bits: a query is a lane in both, and its sums are in the same order.
+/// AVX2 and AVX-512 give the same bits: a query is a lane in both, and its
+/// sums are in the same order.
 #[test]
 fn the_table_of_errors_in_the_readme_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");

@@ -4,9 +4,9 @@ use crate::Error;
 
 /// The size of a tile of scores.
 ///
-/// The result does not depend on it, but for rounding. The time does: a tile that is too small spends its time between
-/// tiles, one that is too large does not stay in the cache. The default is what measured best; `README.md` has the
-/// figures.
+/// The result does not depend on it, but for rounding. The time does: a tile that is too small
+/// spends its time between tiles, one that is too large does not stay in the cache. The default is
+/// what measured best; `README.md` has the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tiles {
     /// Rows: queries, the paper's `B_r`. Best a multiple of 32.
@@ -27,9 +27,10 @@ impl Default for Tiles {
 impl Tiles {
     /// The tiles that [`attention()`](crate::attention()) takes for a problem of these sizes.
     ///
-    /// The more queries to a tile, the less often keys and values come from memory; but tiles are what threads share out.
-    /// So it is 256 queries where that makes 32 tiles, else 128 where that does, else 64. The number of threads has no part
-    /// in it, so that the result does not depend on it.
+    /// The more queries to a tile, the less often keys and values come from memory; but
+    /// tiles are what threads share out. So it is 256 queries where that makes 32 tiles,
+    /// else 128 where that does, else 64. The number of threads has no part in it, so that
+    /// the result does not depend on it.
     pub fn for_sizes(sizes: &Sizes) -> Self {
         let Self { keys, .. } = Self::default();
         let heads = sizes.batch.saturating_mul(sizes.heads);

@@ -1,11 +1,13 @@
-//! The backward pass against two others: the dense analytic gradient, and central differences, both in f64.
+//! The backward pass against two others: the dense analytic gradient, and central
+//! differences, both in f64.
 
 use conformance::dense::Dense;
 use conformance::inputs::{normal, tensor};
 use ndarray::Array4;
 use stage3_flash_cpu::{Gradients, Options, attention, attention_backward};
 
-/// The largest difference, as a share of the gradient's largest element, or of 1 if that is smaller.
+/// The largest difference, as a share of the gradient's largest element, or
+/// of 1 if that is smaller.
 fn distance(actual: &Array4<f32>, expected: &Array4<f64>) -> f64 {
     assert_eq!(actual.shape(), expected.shape());
     let size = expected.iter().fold(1.0, |max: f64, x| max.max(x.abs()));

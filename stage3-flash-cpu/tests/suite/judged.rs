@@ -1,5 +1,5 @@
-//! The suite of the stage, with tiles of any size and on any number of threads. `src/fast/tests.rs` holds the errors beside
-//! PyTorch's.
+//! The suite of the stage, with tiles of any size and on any number of threads. `src/fast/tests.rs`
+//! holds the errors beside PyTorch's.
 
 use conformance::problems::gradients;
 use conformance::{Card, Implementation, Judge, Part, Report, suites};

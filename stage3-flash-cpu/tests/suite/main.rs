@@ -1,4 +1,5 @@
-//! The tests of the stage, in one program: it links once. `memory.rs` has a program of its own, for its allocator.
+//! The tests of the stage, in one program: it links once. `memory.rs` has a program of
+//! its own, for its allocator.
 
 mod backward;
 mod errors;

@@ -32,7 +32,8 @@ fn nan_is_not_hidden_and_does_not_spread() -> Result<(), Error> {
     let options = Options::default().causal();
     let output = attention(q.view(), k.view(), v.view(), &options)?;
     for ((_, _, i, x), o) in output.o.indexed_iter() {
-        // The mask hides the last value from all queries but the last, but 0 · NaN is NaN where they share a tile.
+        // The mask hides the last value from all queries but the last, but 0 · NaN is NaN
+        // where they share a tile.
         let expected = i == 5 || x == 7;
         assert!(
             o.is_nan() == expected || (x == 7 && i < 69),
@@ -79,8 +80,8 @@ fn a_query_that_sees_no_key_is_0_whatever_the_values() -> Result<(), Error> {
     Ok(())
 }
 
-/// Threads share out tiles of queries: there are enough of them where there is enough to share, and large ones where there
-/// is more.
+/// Threads share out tiles of queries: there are enough of them where there is enough to share, and
+/// large ones where there is more.
 #[test]
 fn short_problems_have_small_tiles_and_long_ones_large_tiles() {
     let sizes = |batch, heads, nq| Sizes {

@@ -6,8 +6,8 @@ use ndarray::{Array3, Array4, s};
 use rstest::rstest;
 use stage3_flash_cpu::{Gradients, Options, Output, attention, attention_backward};
 
-/// Rows whose products with each other are ±81,920 and a small integer, exact in any order of summation. 1/√72 and 1/√128
-/// are not powers of two, so their multiples are not exact.
+/// Rows whose products with each other are ±81,920 and a small integer, exact in any order of
+/// summation. 1/√72 and 1/√128 are not powers of two, so their multiples are not exact.
 fn huge(shape: (usize, usize, usize, usize), seed: u64, size: f32) -> Array4<f32> {
     tensor(shape, seed, |seed, i| match i % shape.3 as u64 {
         0 if hash(seed + 1, i).is_multiple_of(2) => size,
@@ -24,7 +24,8 @@ fn errors(output: &Output, (o, lse): &(Array4<f64>, Array3<f64>)) -> [f64; 2] {
     [o.fold(0.0, |a, b| b.max(a)), lse.fold(0.0, |a, b| b.max(a))]
 }
 
-/// Stage 1 multiplies the finished product by the scale. Multiplied into `q` or `k` instead, every partial sum of it rounds.
+/// Stage 1 multiplies the finished product by the scale. Multiplied into `q` or `k` instead, every
+/// partial sum of it rounds.
 #[rstest]
 #[case(72)]
 #[case(128)]
@@ -76,8 +77,8 @@ fn the_backward_pass_has_the_scores_of_the_forward_pass(
     }
 }
 
-/// The scaled products of `q` and `k` may be beyond f32, or the products alone: in PyTorch's flash backend, o is then NaN, or
-/// 0 if the products are all negative.
+/// The scaled products of `q` and `k` may be beyond f32, or the products alone: in PyTorch's flash
+/// backend, o is then NaN, or 0 if the products are all negative.
 #[rstest]
 #[case(1e20, f32::NAN, f32::NAN)]
 #[case(-1e20, 0.0, f32::NEG_INFINITY)]
@@ -146,7 +147,8 @@ fn any_scale_gives_what_stage_1_gives() {
     }
 }
 
-/// The largest query of all and the largest key of all never meet: they are of different heads, or the key is padding.
+/// The largest query of all and the largest key of all never meet: they are of different
+/// heads, or the key is padding.
 #[test]
 fn large_queries_and_large_keys_that_do_not_meet_do_no_harm() {
     let [mut q, mut k, v] = [1, 2, 3].map(|seed| tensor((2, 2, 5, 8), seed, normal));
@@ -170,7 +172,8 @@ fn large_queries_and_large_keys_that_do_not_meet_do_no_harm() {
     }
 }
 
-/// NaN where NaN is expected, the same infinity where that is, and else no further off than 1e-5, or that share.
+/// NaN where NaN is expected, the same infinity where that is, and else no further off
+/// than 1e-5, or that share.
 fn assert_same<'a>(
     actual: impl IntoIterator<Item = &'a f32>,
     expected: impl IntoIterator<Item = &'a f32>,

@@ -1,34 +1,37 @@
-// Attention with every option: masks, window, key lengths, strides, grouped heads, any head dimension.
+// Attention with every option: masks, window, key lengths, strides, grouped
+// heads, any head dimension.
 //
-// Idea: register tiles, as in 2_register_tiles.cu. A thread computes 8 x KEYS scores: 8 + KEYS vectors of 4 from shared
-// memory make 4 * 8 * KEYS multiply-adds. The weights p go through shared memory, and p v is computed the same way, 8 rows
-// x a few columns in each thread. mask.cuh tells which tiles of keys are skipped, and which scores of a mixed tile are
-// hidden.
+// Idea: register tiles, as in 2_register_tiles.cu. A thread computes 8 x KEYS scores: 8 + KEYS
+// vectors of 4 from shared memory make 4 * 8 * KEYS multiply-adds. The weights p go through shared
+// memory, and p v is computed the same way, 8 rows x a few columns in each thread. mask.cuh tells
+// which tiles of keys are skipped, and which scores of a mixed tile are hidden.
 //
 //     for each tile of keys that is not wholly masked:
 //         load k and v
-//         s = scale * q k^T + mask                 in registers
-//         softmax online                           rows by shuffles among the threads that share them
+//         s = scale * q k^T + mask        in registers
+//         softmax online                  rows by shuffles among the threads that share them
 //         p to shared memory, over k; o = c o + p v
 //     o = o / l through shared memory, over q; lse = m + log(l)
 //
-// No bank conflicts: rows of q and k are an odd number of 16-byte words long, and 8 lanes read 8 neighbouring rows; rows of
-// p that a warp writes lie TX banks apart; lanes read neighbouring columns of v.
+// No bank conflicts: rows of q and k are an odd number of 16-byte words long, and 8 lanes read
+// 8 neighbouring rows; rows of p that a warp writes lie TX banks apart; lanes read
+// neighbouring columns of v.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
-// Block:  (THREADS). TX = 8 * THREADS / BLOCK_Q neighbouring threads share 8 rows, BLOCK_Q / 8 apart.
+// Block:  (THREADS). TX = 8 * THREADS / BLOCK_Q neighbouring threads share 8
+//         rows, BLOCK_Q / 8 apart.
 // Shared: (BLOCK_Q * QK_STRIDE + max(K_FLOATS, P_FLOATS) + BLOCK_KV * V_STRIDE) * 4 bytes, dynamic.
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
-// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros in shared memory, and
-// change no sum.
+// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
+// in shared memory, and change no sum.
 //
 // launch: grid=4 block=128 shared=54272
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
-// args: f32[12800]=random f32[8320]=random f32[8320]=random null null null f32[12800]=uninit f32[200]=uninit
-// args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
-// args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
-
+// args: f32[12800]=random f32[8320]=random f32[8320]=random null null null f32[12800]=uninit
+// args: f32[200]=uninit
+// args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64},
+// args:  {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,30, f32=0.125}
 #include "mask.cuh"
 #include "prelude.cuh"
 #include "problem.cuh"
@@ -44,14 +47,17 @@ constexpr int V_STRIDE = 4 * CHUNKS;
 constexpr int P_STRIDE = BLOCK_KV + TX % 32;
 constexpr int K_FLOATS = BLOCK_KV * QK_STRIDE;
 constexpr int P_FLOATS = BLOCK_Q * P_STRIDE;
-// Columns of o of a thread: PIECES times WIDTH neighbours, the widest vector that leaves no thread idle.
+// Columns of o of a thread: PIECES times WIDTH neighbours, the widest vector
+// that leaves no thread idle.
 constexpr int WIDTH = HEAD_DIM % (4 * TX) == 0 ? 4 : HEAD_DIM % (2 * TX) == 0 ? 2 : 1;
 constexpr int PIECES = (HEAD_DIM + WIDTH * TX - 1) / (WIDTH * TX);
 constexpr bool RAGGED = HEAD_DIM % (WIDTH * TX) != 0;  // some threads have a column less
-// Pieces that p v is computed for at a time: all, a half or one of them, so that the registers suffice.
+// Pieces that p v is computed for at a time: all, a half or one of them, so
+// that the registers suffice.
 constexpr int GROUP = PIECES * WIDTH <= 10 ? PIECES : PIECES * WIDTH <= 12 ? (PIECES + 1) / 2 : 1;
-// Minimum resident blocks per SM, which limits the registers of a thread; 0 leaves both to the compiler. Up to D = 64, 384
-// threads are enough to hide latency, and have 170 registers each. Without the bound the compiler takes 96 or 128, and spills.
+// Minimum resident blocks per SM, which limits the registers of a thread; 0 leaves both to the
+// compiler. Up to D = 64, 384 threads are enough to hide latency, and have 170 registers each.
+// Without the bound the compiler takes 96 or 128, and spills.
 constexpr int RESIDENT = HEAD_DIM <= 64 ? 384 / THREADS : 0;
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -160,9 +166,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
         float* p_thread = p_smem + ty * P_STRIDE + tx;  // this thread's score of row r and key n is TY r rows, TX n floats on
         for_each_score([&](int r, int n) { s_reg[r][n] *= problem.scale; });
         if (tile == Tile::Mixed) {
-            // By way of shared memory, because a loop that is not unrolled cannot index registers; unrolled, it would take
-            // as much code and as many registers as all the rest. A thread accesses only its own scores there. Rows beyond
-            // the last query are left as they are: their results are not stored.
+            // By way of shared memory, because a loop that is not unrolled cannot index registers;
+            // unrolled, it would take as much code and as many registers as all the rest. A thread
+            // accesses only its own scores there. Rows beyond the last query are left as they are:
+            // their results are not stored.
             const int rows = min(ROWS, (end - first + TY - 1) / TY);
             for_each_score([&](int r, int n) { p_thread[TY * r * P_STRIDE + TX * n] = s_reg[r][n]; });
 #pragma unroll 1
@@ -184,7 +191,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
                 max = fmaxf(max, s_reg[r][n]);
             }
             max = fold_row(max, [](float a, float b) { return fmaxf(a, b); });
-            // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
+            // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing,
+            // and every exponential is 0.
             const float shift = max == -INFINITY ? 0.0f : max;
             shrink_reg[r] = ex2_approx_ftz_f32((max_reg[r] - shift) * LOG2_E);
             max_reg[r] = max;

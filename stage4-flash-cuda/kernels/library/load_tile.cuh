@@ -1,11 +1,12 @@
-// Loads a tile of a matrix from global to shared memory, by all threads of the block. Elements beyond the matrix are not
-// read: the tile gets 0 there, which adds nothing to a product. The caller puts a barrier before the first use.
+// Loads a tile of a matrix from global to shared memory, by all threads of the block. Elements
+// beyond the matrix are not read: the tile gets 0 there, which adds nothing to a product. The
+// caller puts a barrier before the first use.
 
 #pragma once
 
 // ANCHOR: load
-// Copies rows [first, first + ROWS) and the first WIDTH columns of a matrix that ends before row `end` and column `columns`.
-// Neighbouring threads copy neighbouring columns.
+// Copies rows [first, first + ROWS) and the first WIDTH columns of a matrix that ends before row
+// `end` and column `columns`. Neighbouring threads copy neighbouring columns.
 template <int ROWS, int WIDTH, int STRIDE>
 __device__ __forceinline__ void load_tile(
     float* tile_smem,     // [ROWS][STRIDE], of which WIDTH columns are written

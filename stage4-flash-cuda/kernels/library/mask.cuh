@@ -1,7 +1,8 @@
 // Masks of one batch and head: which tiles can be skipped, and which scores are hidden.
 //
-// Causal mask and window are one band of diagonals j - i; a key length cuts off columns; a block mask cuts out squares of
-// 64 x 64 scores; an additive mask has a value for every score. `Mask` in stage1-reference says the same in Rust.
+// Causal mask and window are one band of diagonals j - i; a key length cuts off columns; a block
+// mask cuts out squares of 64 x 64 scores; an additive mask has a value for every score. `Mask` in
+// stage1-reference says the same in Rust.
 
 #pragma once
 
@@ -35,14 +36,16 @@ struct Mask {
           first_diagonal(problem.first_diagonal),
           last_diagonal(problem.last_diagonal),
           nq(problem.nq),
-          // A length from the device cannot be checked by the host: what is out of range is clamped.
+          // A length from the device cannot be checked by the host: what is
+          // out of range is clamped.
           keys(key_lengths == nullptr ? problem.nk : max(0, min(key_lengths[batch], problem.nk))) {}
 
     // The keys that some query of [first, end) may see lie in [begin_of, end_of).
     __device__ int begin_of(int first) const { return max(0, first + first_diagonal); }
     __device__ int end_of(int end) const { return min(keys, end + last_diagonal); }
 
-    // Whether key j is one of the sequence's, and within the band of query i. Queries from nq on see nothing.
+    // Whether key j is one of the sequence's, and within the band of query i.
+    // Queries from nq on see nothing.
     __device__ bool in_band(int i, int j) const {
         const int diagonal = j - i;
         return i < nq && j < keys && first_diagonal <= diagonal && diagonal <= last_diagonal;
@@ -51,11 +54,13 @@ struct Mask {
     // Whether the block mask lets query i < nq see key j < nk. Only if there is a block mask.
     __device__ bool in_block(int i, int j) const { return square(i / BLOCK, j / BLOCK); }
 
-    // Classifies the scores of queries [i, i_end) and keys [j, j_end). The result is the same for all threads of a block.
-    // A tile of several blocks, some of which are seen, may be called Mixed though the band hides those.
+    // Classifies the scores of queries [i, i_end) and keys [j, j_end). The result is the same for
+    // all threads of a block. A tile of several blocks, some of which are seen, may be called Mixed
+    // though the band hides those.
     __device__ Tile tile(int i, int i_end, int j, int j_end) const {
         const int seen_end = min(j_end, keys);
-        // A rectangle crosses every diagonal from its lower left corner's to its upper right corner's.
+        // A rectangle crosses every diagonal from its lower left corner's to
+        // its upper right corner's.
         const int lower_left = j - (i_end - 1);
         const int upper_right = seen_end - 1 - i;
         if (seen_end <= j || lower_left > last_diagonal || upper_right < first_diagonal) {

@@ -25,9 +25,9 @@ struct Problem {
 };
 // ANCHOR_END: problem
 
-// The query tile of a block. Tiles of one head are neighbours, so that blocks that run together share k and v in the L2
-// cache. The last rows, which see the most keys under a causal mask, come first: a short block fills a gap at the end
-// better than a long one.
+// The query tile of a block. Tiles of one head are neighbours, so that blocks that run together
+// share k and v in the L2 cache. The last rows, which see the most keys under a causal mask, come
+// first: a short block fills a gap at the end better than a long one.
 struct QueryTile {
     int batch, head;
     int first;  // the first query

@@ -21,9 +21,10 @@ __device__ constexpr int common_power_of_2(int a, int b) {
 }
 
 // ANCHOR: load
-// Copies rows [first, first + ROWS) of a matrix that ends before row `end`; columns from `columns` on, HEAD_DIM at most, are
-// filled up with zeros to a multiple of 4. Copies 16 bytes at a time where the matrix is aligned so, which all threads see
-// alike, and where two threads or more can share a row, so that each sector of 32 bytes is asked for once.
+// Copies rows [first, first + ROWS) of a matrix that ends before row `end`; columns from `columns`
+// on, HEAD_DIM at most, are filled up with zeros to a multiple of 4. Copies 16 bytes at a time
+// where the matrix is aligned so, which all threads see alike, and where two threads or more can
+// share a row, so that each sector of 32 bytes is asked for once.
 template <int ROWS, int STRIDE>
 __device__ __forceinline__ void load_rows(
     float* tile_smem,     // [ROWS][STRIDE]

@@ -19,7 +19,7 @@ use super::report::Report;
 #[command(after_help = "\
 Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
-  cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes fused --kv-heads 8
+  cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes library --kv-heads 8
   cargo run -p stage4-flash-cuda -- bench --assignment
 
 No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without grouped heads is
@@ -55,16 +55,17 @@ pub struct Arguments {
     #[arg(long)]
     causal: bool,
 
-    /// Modes: naive, tiled, fused, padded, or a rung of the ladder: flash, register-tiles, async-copy.
-    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,fused")]
+    /// Modes: naive, tiled, library, padded, or a rung of the ladder: flash,
+    /// register_tiles, async_copy.
+    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,library")]
     modes: Vec<Mode>,
 
     /// Timed runs on a GPU, of which the median counts.
     #[arg(long, default_value_t = 10)]
     runs: usize,
 
-    /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the
-    /// causal mask.
+    /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32
+    /// heads, with and without the causal mask.
     #[arg(long)]
     assignment: bool,
 
@@ -94,11 +95,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for case in cases {
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
-            if mode == Mode::Fused {
+            if mode == Mode::Library {
                 let variant = attention.variant(case.head_dim)?;
                 if variant.head_dim > case.head_dim {
                     println!(
-                        "fused: D = {} is padded to {}",
+                        "library: D = {} is padded to {}",
                         case.head_dim, variant.head_dim
                     );
                 }

@@ -67,7 +67,8 @@ impl Case {
         }
     }
 
-    /// The FLOPs of the two products, for the scores that are seen: half of all under the causal mask.
+    /// The FLOPs of the two products, for the scores that are seen: half of
+    /// all under the causal mask.
     pub fn flops(&self) -> f64 {
         let n = self.n as f64;
         let seen = if self.causal { n * n / 2.0 } else { n * n };

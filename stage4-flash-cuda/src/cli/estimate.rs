@@ -1,5 +1,5 @@
-//! Time of a problem: measured on a GPU; without one modelled from counted work, extrapolated from smaller problems where the
-//! whole would take too long to simulate.
+//! Time of a problem: measured on a GPU; without one modelled from counted work, extrapolated from
+//! smaller problems where the whole would take too long to simulate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use stage4_flash_cuda::{Attention, Mode, Rung};
 use super::case::Case;
 use super::problem::Problem;
 
-/// Queries and keys of the samples, multiples of every tile. There, work is a polynomial of degree 2 in N, and three of them
-/// tell all of it.
+/// Queries and keys of the samples, multiples of every tile. There, work is a polynomial of degree
+/// 2 in N, and three of them tell all of it.
 const SAMPLES: [usize; 3] = [256, 512, 768];
 
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.
@@ -34,7 +34,8 @@ pub struct Estimate {
     pub dram_bytes: Option<f64>,
 }
 
-/// Estimates cases on one device. Keeps what it counts, because the same samples serve many lengths.
+/// Estimates cases on one device. Keeps what it counts, because the same
+/// samples serve many lengths.
 pub struct Estimator {
     stream: Arc<CudaStream>,
     counted: HashMap<(Mode, Case), Vec<Work>>,
@@ -48,7 +49,8 @@ impl Estimator {
         }
     }
 
-    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with one mode must use the same tile.
+    /// Measures on a GPU, the median of `runs`; models on the simulator. All calls with one
+    /// mode must use the same tile.
     pub fn estimate(
         &mut self,
         attention: &Attention,
@@ -122,8 +124,8 @@ impl Estimator {
         let launches = problem(&self.stream, attention, case)?.profile(attention)?;
         let mut works: Vec<Work> = launches.iter().map(Work::of).collect();
         if keeps_scores(attention.mode()) {
-            // The row kernels' loops over N are unrolled by four, so that the samples, too short for that, have longer
-            // chains of instructions for each element than the whole.
+            // The row kernels' loops over N are unrolled by four, so that the samples, too short
+            // for that, have longer chains of instructions for each element than the whole.
             for work in &mut works {
                 work.parts.retain(|part| part.0 != Resource::Latency);
             }
@@ -152,9 +154,9 @@ struct Work {
     blocks: f64,
     /// Blocks that fit on a multiprocessor.
     resident: f64,
-    /// Seconds that each resource would take if the work were shared out evenly; of latency, those of one
-    /// round. Of the L2 cache these are the multiprocessors' ports; that all of them together ask for more than it gives is
-    /// left out.
+    /// Seconds that each resource would take if the work were shared out evenly; of latency, those
+    /// of one round. Of the L2 cache these are the multiprocessors' ports; that all of them
+    /// together ask for more than it gives is left out.
     parts: Vec<(Resource, f64)>,
     flops: f64,
     dram_bytes: f64,
@@ -199,7 +201,8 @@ impl Work {
         }
     }
 
-    /// Time of the launch for as many groups, in seconds: the model's formula, with the imbalance of this grid.
+    /// Time of the launch for as many groups, in seconds: the model's formula, with
+    /// the imbalance of this grid.
     fn seconds(&self, groups: f64, multiprocessors: f64) -> f64 {
         let blocks = self.blocks * groups;
         let (imbalance, rounds) =
@@ -235,8 +238,8 @@ mod tests {
         let stream = context.default_stream();
         for (mode, causal) in [
             (Mode::Tiled, false),
-            (Mode::Fused, false),
-            (Mode::Fused, true),
+            (Mode::Library, false),
+            (Mode::Library, true),
         ] {
             let attention = Attention::new(&context).unwrap().with_mode(mode);
             let case = Case {

@@ -21,7 +21,8 @@ const N_F16: usize = 2048;
 /// Devices whose time is modelled.
 const DEVICES: [&str; 4] = ["a100", "h100", "rtx4090", "t4"];
 
-/// Compare the rungs and the library's kernel: counted work of one head, and modelled times of a large problem.
+/// Compare the rungs and the library's kernel: counted work of one head, and modelled
+/// times of a large problem.
 #[derive(Args)]
 pub struct Arguments {
     /// The rungs in f16, at D = 128.
@@ -125,7 +126,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
 fn attention(variant: Variant) -> anyhow::Result<Attention> {
     let mode = match variant.kernel {
         Kernel::Rung(rung) => Mode::Rung(rung),
-        Kernel::Library => Mode::Fused,
+        Kernel::Library => Mode::Library,
     };
     let attention = Attention::new(&gpu::context(0)?)?.with_mode(mode);
     Ok(attention.with_tile(variant.tile))
@@ -146,7 +147,8 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     Ok(format!("{:.digits$}", 1e3 * estimate.seconds))
 }
 
-/// The times on another simulated device, each line's. The device is chosen when a process starts, so it takes one of its own.
+/// The times on another simulated device, each line's. The device is chosen when a process starts,
+/// so it takes one of its own.
 fn times_on(device: &str, f16: bool) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe()?;
     let output = Command::new(program)

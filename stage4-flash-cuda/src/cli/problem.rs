@@ -27,10 +27,12 @@ enum Tensors {
     F16([CudaSlice<u16>; 3], CudaSlice<u16>),
 }
 
-/// Queries and keys of the problem that is verified: two tiles of the largest kind, and one of each more.
+/// Queries and keys of the problem that is verified: two tiles of the largest
+/// kind, and one of each more.
 const VERIFIED: usize = 129;
 
-/// Compares with stage 1 on a small problem of the same kind as `case`. Nothing is timed that fails.
+/// Compares with stage 1 on a small problem of the same kind as `case`.
+/// Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
     let group = case.one_group();
     let head_dim = group.head_dim;
@@ -150,14 +152,7 @@ fn views<'a, T>(
     [q, k, v]: &'a [CudaSlice<T>; 3],
     o: &'a mut CudaSlice<T>,
 ) -> (Inputs<'a, T>, Outputs<'a, T>) {
-    let inputs = Inputs {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let o = o.as_view_mut();
     (inputs, Outputs { o, lse: None })
 }

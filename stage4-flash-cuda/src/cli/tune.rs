@@ -18,13 +18,15 @@ use super::case::Case;
 use super::estimate::Estimator;
 use super::problem::verify;
 
-/// Sweep tiles for the class of this device, and write the best into tiles.json and kernels/variants.txt.
+/// Sweep tiles for the class of this device, and write the best into tiles.json
+/// and kernels/variants.txt.
 #[derive(Args)]
 #[command(after_help = "\
 On a GPU the measured time decides, without one the modelled time; CUDA_SIM_DEVICE chooses the device. A tile for which the
 compiler reports spills is not taken. Needs NVRTC. Afterwards: cargo gpu refresh")]
 pub struct Arguments {
-    /// The head dimensions to tune for. Each entry of the table is for those up to its own; it keeps no others. The last is 256.
+    /// The head dimensions to tune for. Each entry of the table is for those up to its own; it
+    /// keeps no others. The last is 256.
     #[arg(long, value_delimiter = ',', default_value = "64,80,96,128,160,256")]
     dims: Vec<usize>,
 
@@ -52,7 +54,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let shared = usize::try_from(context.attribute(shared)?)?;
     let class = tiles::class(context.compute_capability()?, shared)
         .context("the table has no class for this device")?;
-    // From the disk: the table in this program is older, if another device has been tuned since it was built.
+    // From the disk: the table in this program is older, if another device has been
+    // tuned since it was built.
     let path = Path::new(FOLDER).join("tiles.json");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let mut table: Vec<Class> = serde_json::from_str(&text)?;
@@ -149,7 +152,8 @@ impl Sweep<'_> {
         Ok(Some(estimate.seconds))
     }
 
-    /// True if the compiler keeps registers in memory at the last head dimension, or at one that has committed PTX.
+    /// True if the compiler keeps registers in memory at the last head dimension, or at
+    /// one that has committed PTX.
     fn spills(&self, tile: Tile) -> anyhow::Result<bool> {
         let last = *self.head_dims.end();
         let committed = committed::HEAD_DIMS.into_iter();
@@ -167,8 +171,9 @@ impl Sweep<'_> {
     }
 }
 
-/// True for tiles whose modelled time is too short; they are taken only if there is no other. The model hides latency by warps
-/// alone, and favours many threads with little work each. A thread with few scores and outputs loads much for each FLOP.
+/// True for tiles whose modelled time is too short; they are taken only if there is no other. The
+/// model hides latency by warps alone, and favours many threads with little work each. A thread
+/// with few scores and outputs loads much for each FLOP.
 fn little_work(tile: Tile, head_dim: usize) -> bool {
     tile.block_q * (tile.block_kv + head_dim) / tile.threads < 48
 }

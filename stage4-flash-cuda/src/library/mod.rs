@@ -1,4 +1,5 @@
-//! Host side of the library's kernel, `kernels/library/attention.cu`: shared memory, the tiles it can have, the launch.
+//! Host side of the library's kernel, `kernels/library/attention.cu`: shared memory, the tiles
+//! it can have, the launch.
 
 mod problem;
 pub mod tiles;
@@ -20,8 +21,8 @@ pub(crate) const KERNEL: &str = "attention";
 /// Queries of a thread.
 const ROWS: usize = 8;
 
-/// Head dimensions for which a kernel is always committed, so that any other can be padded: those that FlashAttention is built
-/// for, but for 224, where the compiler keeps registers in memory.
+/// Head dimensions for which a kernel is always committed, so that any other can be padded: those
+/// that FlashAttention is built for, but for 224, where the compiler keeps registers in memory.
 pub const PADDED: [usize; 7] = [32, 64, 96, 128, 160, 192, 256];
 
 /// The head dimension that another is padded to where its kernel cannot be compiled.
@@ -55,8 +56,8 @@ pub(crate) fn suits(tile: Tile) -> bool {
         && tile.block_kv.is_multiple_of(row.max(4))
 }
 
-/// The tiles that `tune` tries, large ones first. None has more queries than a block of the block mask: such a tile could be
-/// skipped only where two blocks are hidden.
+/// The tiles that `tune` tries, large ones first. None has more queries than a block of the block
+/// mask: such a tile could be skipped only where two blocks are hidden.
 pub fn candidates() -> Vec<Tile> {
     let mut tiles = Vec::new();
     for block_q in [64, 32, 16] {
@@ -89,8 +90,9 @@ pub(crate) fn launch(
     builder.optional(inputs.key_lengths.as_ref());
     builder.optional(inputs.blocks.as_ref().map(|blocks| &blocks.values));
     builder.arg(&mut o).optional(lse.as_mut()).arg(&problem);
-    // SAFETY: these are the kernel's parameters, in order. Every element that the problem names lies inside the views; an
-    // argument that is null is not touched; every block writes rows of its own.
+    // SAFETY: these are the kernel's parameters, in order. Every element that the
+    // problem names lies inside the views; an argument that is null is not touched;
+    // every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

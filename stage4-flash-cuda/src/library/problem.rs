@@ -25,7 +25,8 @@ pub(crate) struct Problem {
 }
 // ANCHOR_END: problem
 
-// SAFETY: integers of 64 and 32 bits and a float in C layout, the same as `struct Problem` in the kernel.
+// SAFETY: integers of 64 and 32 bits and a float in C layout, the same as
+// `struct Problem` in the kernel.
 unsafe impl DeviceRepr for Problem {}
 
 impl Problem {

@@ -1,4 +1,5 @@
-//! Tile and time of the library's kernel by class of device and head dimension: `tiles.json`, which `tune` writes.
+//! Tile and time of the library's kernel by class of device and head dimension:
+//! `tiles.json`, which `tune` writes.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -44,8 +45,8 @@ impl fmt::Display for Tile {
 /// A class of devices, and its tiles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Class {
-    /// The least compute capability, times 10. Turing is 75, the A100 80, Ampere and Ada cards for graphics are 86 and 89, Hopper
-    /// is 90.
+    /// The least compute capability, times 10. Turing is 75, the A100 80, Ampere and Ada cards for
+    /// graphics are 86 and 89, Hopper is 90.
     pub capability: u32,
     /// Shared memory that a block can have on all of them, in bytes.
     pub shared: usize,
@@ -82,8 +83,9 @@ pub fn table() -> &'static [Class] {
     &TABLE
 }
 
-/// The class of a device of compute capability `major.minor`, whose blocks can have `shared` bytes of shared memory: the
-/// greatest that is not above it in either. (A GeForce of compute capability 12.0 has less shared memory than Hopper.)
+/// The class of a device of compute capability `major.minor`, whose blocks can have `shared` bytes
+/// of shared memory: the greatest that is not above it in either. (A GeForce of compute
+/// capability 12.0 has less shared memory than Hopper.)
 pub fn class((major, minor): (i32, i32), shared: usize) -> Option<&'static Class> {
     let capability = u32::try_from(10 * major + minor).ok()?;
     let mut descending = table().iter().rev();

@@ -1,7 +1,8 @@
-//! Tiles that do not suit the library's kernel or a device are refused, and nothing is compiled. The suite has all other
-//! refusals.
+//! Tiles that do not suit the library's kernel or a device are refused, and nothing is compiled.
+//! The suite has all other refusals.
 
 use conformance::device::Device;
+use cudarc::driver::sys::CUresult;
 use ndarray::Array4;
 use rstest::rstest;
 use stage1_reference::Options;
@@ -10,6 +11,29 @@ use stage4_flash_cuda::{Attention, Error, Mode, Rung};
 
 fn attention(device: &Device) -> Attention {
     Attention::new(device.stream.context()).unwrap()
+}
+
+/// The argument of a refusal, whatever found it: the stage's own checks, or those of its sizes.
+#[test]
+fn an_error_names_its_argument() {
+    let device = Device::open();
+    let attention = attention(&device);
+    let argument = |heads, head_dim| {
+        let (q, k) = (
+            Array4::zeros((1, 2, 5, 16)),
+            Array4::zeros((1, heads, 5, head_dim)),
+        );
+        let (q, k, options) = (q.view(), k.view(), Options::default());
+        let error = attention.forward_host(&device.stream, q, k, k, &options);
+        error.unwrap_err().argument().map(str::to_owned)
+    };
+    assert_eq!(argument(3, 16).as_deref(), Some("heads"));
+    assert_eq!(argument(2, 8).as_deref(), Some("k"));
+    let rung = Attention::new(device.stream.context()).unwrap();
+    let rung = rung.with_mode(Mode::Rung(Rung::Flash));
+    assert_eq!(rung.variant(41).unwrap_err().argument(), Some("head_dim"));
+    let driver = cudarc::driver::DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+    assert_eq!(Error::from(driver).argument(), None);
 }
 
 /// Tiles that the kernel cannot have: they are refused before they are compiled.

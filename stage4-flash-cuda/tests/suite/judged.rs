@@ -10,8 +10,9 @@ fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
     judge_within(mode, part, on_host_arrays, false)
 }
 
-/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z dimensions reach, and the
-/// padded kernel, the same file as the other of the library, has a part of the random problems.
+/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z
+/// dimensions reach, and the padded kernel, the same file as the other of the library, has a
+/// part of the random problems.
 fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Report {
     let device = Device::open();
     let attention =
@@ -26,11 +27,11 @@ fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Repo
         lacks: match mode {
             Mode::Naive => &LADDER_LACKS,
             Mode::Tiled => &LACKS,
-            Mode::Fused | Mode::Padded => &[],
+            Mode::Library | Mode::Padded => &[],
             Mode::Rung(_) => &Rung::LACKS,
         },
     };
-    let chosen = |card: &Card<'_>| all || mode == Mode::Fused || card.extent.matrices < 65_536;
+    let chosen = |card: &Card<'_>| all || mode == Mode::Library || card.extent.matrices < 65_536;
     let parts = [part];
     let most_random = if mode == Mode::Padded && !all {
         40
@@ -50,7 +51,8 @@ const FLASH: Mode = Mode::Rung(Rung::Flash);
 const TILES: Mode = Mode::Rung(Rung::RegisterTiles);
 const COPIES: Mode = Mode::Rung(Rung::AsyncCopy);
 
-/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Fused`] solves it on host arrays.)
+/// And no further from f64 than PyTorch by more than a factor. ([`Mode::Library`]
+/// solves it on host arrays.)
 #[rstest]
 fn solves_the_table(
     #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
@@ -63,7 +65,7 @@ fn solves_the_table(
 
 #[rstest]
 fn passes_the_suite(
-    #[values(FLASH, TILES, COPIES, Mode::Padded, Mode::Fused)] mode: Mode,
+    #[values(FLASH, TILES, COPIES, Mode::Padded, Mode::Library)] mode: Mode,
     #[values(Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
     judge(mode, part, false).into_result()
@@ -79,7 +81,7 @@ fn passes_all_of_the_suite(
 }
 
 #[rstest]
-fn takes_strides(#[values(Mode::Padded, Mode::Fused)] mode: Mode) -> Result<(), Report> {
+fn takes_strides(#[values(Mode::Padded, Mode::Library)] mode: Mode) -> Result<(), Report> {
     judge(mode, Part::Strided, false).into_result()
 }
 
@@ -163,7 +165,7 @@ fn no_bit_of_rung_7_depends_on_the_schedule() {
 #[test]
 fn no_bit_of_the_library_depends_on_the_schedule() {
     let name = "judged::no_bit_of_the_library_depends_on_the_schedule";
-    on_host_threads(name, || judge(Mode::Fused, Part::Schedules, false));
+    on_host_threads(name, || judge(Mode::Library, Part::Schedules, false));
 }
 
 #[test]
@@ -177,14 +179,15 @@ fn no_bit_of_padding_depends_on_the_schedule() {
 fn passes_the_suite_on_host_arrays(
     #[values(Part::Table, Part::Strided, Part::Arguments)] part: Part,
 ) -> Result<(), Report> {
-    let report = judge(Mode::Fused, part, true);
+    let report = judge(Mode::Library, part, true);
     if part == Part::Table {
         report.beside_torch().into_result().unwrap();
     }
     report.into_result()
 }
 
-/// Aligns the causal mask top-left where there are more keys than queries; its errors name no argument.
+/// Aligns the causal mask top-left where there are more keys than queries; its
+/// errors name no argument.
 struct TopLeft(Stage4);
 
 impl Fused for TopLeft {

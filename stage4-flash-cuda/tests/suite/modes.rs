@@ -1,4 +1,5 @@
-//! Agreement of the modes, reuse of a handle, values that only device memory can hold, and long sequences.
+//! Agreement of the modes, reuse of a handle, values that only device memory can
+//! hold, and long sequences.
 
 use conformance::Implementation;
 use conformance::device::Device;
@@ -44,7 +45,7 @@ fn modes_agree() {
         let (lacks, head_dim) = match mode {
             Mode::Naive => (&LADDER_LACKS[..], 72),
             Mode::Tiled => (&LACKS[..], 72),
-            Mode::Fused => (&[][..], 40),
+            Mode::Library => (&[][..], 40),
             Mode::Padded => (&[][..], 72),
             Mode::Rung(_) => (&Rung::LACKS[..], 16),
         };
@@ -64,7 +65,7 @@ fn padding_changes_no_bit() {
     let padded = attention(&device, Mode::Padded);
     for head_dim in [32, 40] {
         let exact =
-            attention(&device, Mode::Fused).with_tile(padded.variant(head_dim).unwrap().tile);
+            attention(&device, Mode::Library).with_tile(padded.variant(head_dim).unwrap().tile);
         let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, 70, head_dim), seed, normal));
         let [first, second] = [&padded, &exact].map(|attention| {
             let options = Options::default().causal();
@@ -113,14 +114,7 @@ fn vectors_begin_at_multiples_of_16_bytes() {
     let x = device.upload(&[0.5f32; 49]);
     let mut o = device.upload(&[0.0f32; 48]);
     for rung in Rung::F32 {
-        let inputs = Inputs {
-            q: x.slice(..48),
-            k: x.slice(1..),
-            v: x.slice(..48),
-            mask: None,
-            key_lengths: None,
-            blocks: None,
-        };
+        let inputs = Inputs::new(x.slice(..48), x.slice(1..), x.slice(..48));
         let outputs = Outputs {
             o: o.as_view_mut(),
             lse: None,
@@ -141,14 +135,7 @@ fn vectors_begin_at_multiples_of_16_bytes() {
     let x = device.upload(&[0x3800u16; 49]);
     let mut o = device.upload(&[0u16; 48]);
     for rung in Rung::F16 {
-        let inputs = Inputs {
-            q: x.slice(..48),
-            k: x.slice(1..),
-            v: x.slice(..48),
-            mask: None,
-            key_lengths: None,
-            blocks: None,
-        };
+        let inputs = Inputs::new(x.slice(..48), x.slice(1..), x.slice(..48));
         let outputs = Outputs {
             o: o.as_view_mut(),
             lse: None,
@@ -201,15 +188,16 @@ fn a_mode_has_one_type() {
         text.contains("one in f32") && text.contains("mma"),
         "{text}"
     );
-    for mode in [Mode::Fused, Mode::Naive, Mode::Rung(Rung::Flash)] {
+    for mode in [Mode::Library, Mode::Naive, Mode::Rung(Rung::Flash)] {
         let text = stage4_f16::solve(&device, &own(mode), &problem).unwrap_err();
         assert!(text.to_string().contains("one in f16"), "{text}");
     }
 }
 
-/// Device memory may hold what the host refuses or never sends: no keys at all, and key lengths beyond 0..=nk.
+/// Device memory may hold what the host refuses or never sends: no keys at all, and
+/// key lengths beyond 0..=nk.
 #[rstest]
-fn no_keys_and_lengths_out_of_range(#[values(Mode::Fused, Mode::Padded)] mode: Mode) {
+fn no_keys_and_lengths_out_of_range(#[values(Mode::Library, Mode::Padded)] mode: Mode) {
     let problem = |nk, options| {
         let [q, k, v] =
             [(70, 1), (nk, 2), (nk, 3)].map(|(rows, seed)| tensor((2, 2, rows, 16), seed, normal));
@@ -239,7 +227,8 @@ fn no_keys() {
     }
 }
 
-/// A row of the block mask that has two words, and no two blocks of a period that could stand for each other.
+/// A row of the block mask that has two words, and no two blocks of a period that
+/// could stand for each other.
 #[test]
 fn a_block_mask_of_two_words() {
     const NK: usize = 64 * 35 + 7;
@@ -248,14 +237,14 @@ fn a_block_mask_of_two_words() {
         [(70, 1), (NK, 2), (NK, 3)].map(|(rows, seed)| tensor((2, 1, rows, 16), seed, normal));
     let options = Options::default().blocks(bits);
     let problem = Problem::new("two words".to_owned(), q, k, v, options);
-    check(Mode::Fused, &problem.clone(), problem, Layout::Packed);
+    check(Mode::Library, &problem.clone(), problem, Layout::Packed);
 }
 
 /// One handle, several head dimensions, streams and calls; the same bits each time.
 #[test]
 fn a_handle_is_reused() {
     let device = Device::open();
-    let attention = attention(&device, Mode::Fused);
+    let attention = attention(&device, Mode::Library);
     let other = device.stream.context().new_stream().unwrap();
     for head_dim in [16, 64, 16] {
         let x = tensor((1, 2, 70, head_dim), 5, normal);
@@ -278,8 +267,8 @@ fn a_handle_is_reused() {
     assert_eq!(attention.loaded(), 2, "one kernel for each head dimension");
 }
 
-/// A million keys for 40 queries, then a million queries for 4096 keys: offsets and diagonals fit their integers. A window
-/// hides nearly all scores.
+/// A million keys for 40 queries, then a million queries for 4096 keys: offsets and diagonals fit
+/// their integers. A window hides nearly all scores.
 #[test]
 fn a_million_queries_or_keys() {
     const N: usize = 1 << 20;
@@ -329,14 +318,7 @@ fn a_million_queries_or_keys() {
         window: Some(stage1_reference::Window { left: 0, right: 0 }),
         ..Shape::packed(sizes)
     };
-    let inputs = Inputs {
-        q: x.as_view(),
-        k: x.slice(N - KEYS..),
-        v: x.slice(N - KEYS..),
-        mask: None,
-        key_lengths: None,
-        blocks: None,
-    };
+    let inputs = Inputs::new(x.as_view(), x.slice(N - KEYS..), x.slice(N - KEYS..));
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: None,
@@ -351,11 +333,12 @@ fn a_million_queries_or_keys() {
     assert_eq!(seeing, k.slice(s![0, 0, N - KEYS.., 0]).to_vec());
 }
 
-/// Head dimensions without committed kernels of their own. Where there is no compiler, the padded kernel takes them.
+/// Head dimensions without committed kernels of their own. Where there is no compiler, the
+/// padded kernel takes them.
 #[test]
 fn any_head_dimension_is_computed() {
     for head_dim in [3, 33, 100, 200] {
         let (problem, [layout, ..]) = random((head_dim << 8) + 7, head_dim as usize, &[]);
-        check(Mode::Fused, &problem.clone(), problem, layout);
+        check(Mode::Library, &problem.clone(), problem, layout);
     }
 }

@@ -1,5 +1,5 @@
-//! Head dimensions without committed kernels of their own, on a machine without a compiler: the padded kernel takes them, and
-//! the handle says which it is.
+//! Head dimensions without committed kernels of their own, on a machine without a compiler: the
+//! padded kernel takes them, and the handle says which it is.
 
 use conformance::Implementation;
 use conformance::device::{Device, alone};
@@ -20,7 +20,7 @@ fn the_padded_kernel_takes_them() {
         attention: Attention::new(device.stream.context()).unwrap(),
     };
     let who = Implementation {
-        name: "fused",
+        name: "library",
         device: &device.name,
         lacks: &[],
     };

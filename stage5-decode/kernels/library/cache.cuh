@@ -27,7 +27,8 @@ struct bf16 {
 using Bits = ELEMENT::Bits;
 // ANCHOR_END: element
 
-// Neighbouring elements of a row, which one instruction loads: BYTES bytes, at an address that is a multiple of BYTES.
+// Neighbouring elements of a row, which one instruction loads: BYTES bytes, at an address
+// that is a multiple of BYTES.
 template <int BYTES>
 struct alignas(BYTES) Chunk {
     static constexpr int ELEMENTS = BYTES / sizeof(Bits);
@@ -36,8 +37,9 @@ struct alignas(BYTES) Chunk {
 };
 
 // ANCHOR: place
-// Where the rows of one sequence and head lie in k, and alike in v. A contiguous cache is [B, H_kv, max_seq, D]. The pages of a
-// paged one are [pages, H_kv, page_size, D], and token j is row j % page_size of page pages[j / page_size].
+// Where the rows of one sequence and head lie in k, and alike in v. A contiguous cache is [B, H_kv,
+// max_seq, D]. The pages of a paged one are [pages, H_kv, page_size, D], and token j is row j %
+// page_size of page pages[j / page_size].
 struct Rows {
     Cache cache;
     const int* pages;  // of the sequence, or null

@@ -1,7 +1,7 @@
 // Merges the outputs of the parts of a sequence by their log-sum-exp.
 //
-// Idea: part s has o_s and lse_s = log(sum of exp(score)). Its share of the whole softmax is exp(lse_s - lse), so
-// o = sum of exp(lse_s - lse) o_s, where lse = log(sum of exp(lse_s)).
+// Idea: part s has o_s and lse_s = log(sum of exp(score)). Its share of the whole softmax is
+// exp(lse_s - lse), so o = sum of exp(lse_s - lse) o_s, where lse = log(sum of exp(lse_s)).
 //
 // Grid:   x = B * H * nq.
 // Block:  (128). A thread owns a part's weight, then every 128th column.
@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(
     for (int w = 0; w < WARPS; w++) {
         max = fmaxf(max, max_smem[w]);
     }
-    // exp(-inf - -inf) is NaN: where no part has seen a key, subtract nothing, and every weight is 0.
+    // exp(-inf - -inf) is NaN: where no part has seen a key, subtract
+    // nothing, and every weight is 0.
     const float weight = ex2_approx_ftz_f32((part_lse - (max == -INFINITY ? 0.0f : max)) * LOG2_E);
     weight_smem[threadIdx.x] = weight;
     const float warp_total = warp_sum(weight);

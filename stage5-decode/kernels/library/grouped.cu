@@ -1,26 +1,28 @@
-// Decode for grouped heads and for several queries: one read of k and v serves every row of q that needs them.
+// Decode for grouped heads and several queries: one read of k and v serves all rows of q.
 //
-// Idea: with G query heads for each head of k and v, and nq queries, G * nq rows see the same keys. A block takes a part of the
-// keys, as split.cu does, but for all of these rows. It copies tiles of k and v to shared memory as they are, 16 bytes at a
-// time; a warp takes ROWS rows and every n-th key of the tile, and keeps m, l and o of its rows in registers.
+// Idea: G query heads share a head of k and v, so G * nq rows see the same keys; row r is query
+// r % nq of head r / nq. A block takes a part of the keys, as split.cu does, but for all these
+// rows. It copies tiles of k and v to shared memory, 16 bytes at a time; a warp takes ROWS rows and
+// every n-th key of the tile, and keeps m, l and o of its rows in registers.
 //
-//     for each tile of keys:
-//         k, v into shared memory
+//     for each tile of keys, in shared memory:
 //         each warp: for UNROLL keys of the tile: for each of its rows:
-//             s = scale * q k^T; m' = max(m, s); p = exp(s - m'); c = exp(m - m'); l = c l + sum(p); o = c o + p v
+//             s = scale * q k^T; m' = max(m, s); p = exp(s - m'); c = exp(m - m')
+//             l = c l + sum(p); o = c o + p v
 //     merge (m, l, o) of warps that have the same rows;  o = o / l;  lse = m + log(l)
 //
-// Grid:   x = B * H_kv * splits * ceil(G * nq / rows of a block). Row r is query r % nq of head r / nq of the group.
-// Block:  128, 256 or 512 threads, ROWS rows for each warp at most. Few rows: several warps share rows, and the keys of a tile.
-// Shared: 16384 bytes for k and v and rows * HEAD_MAX * 4 bytes for q, dynamic; 512 bytes static. At the end of the block the
-//         memory of k, v and q holds o of each warp.
-// Reads:  q, lengths, and the page table if there is one; k and v once for each block of rows. Blocks of rows are neighbours,
-//         so that the L2 cache has what the first of them loads. Writes: o, lse of the part.
+// Grid:   x = B * H_kv * splits * ceil(G * nq / rows of a block).
+// Block:  128, 256 or 512 threads, ROWS rows a warp at most. Few rows: several warps share them.
+// Shared: 16384 bytes for k and v and rows * HEAD_MAX * 4 bytes for q, dynamic; 512 bytes static.
+//         At the end of the block the memory of k, v and q holds o of each warp.
+// Reads:  q, lengths, page table or null; k and v once for each block of rows. These blocks are
+//         neighbours: the L2 cache has what the first loads. Writes: o, lse of the part.
 // Constants: ELEMENT (f32, f16, bf16); HEAD_MAX (64, 128, 256), at least D.
 //
 // launch: grid=6 block=128 shared=19456
 // define: ELEMENT=f16 HEAD_MAX=64
-// args: f32[960]=random f16[6400]=random f16[6400]=random i32[2]={80,37} null f32[2880]=uninit f32[72]=uninit
+// args: f32[960]=random f16[6400]=random f16[6400]=random i32[2]={80,37} null f32[2880]=uninit
+// args: f32[72]=uninit
 // args: {{i64=480,80,40}, {i64=1440,240,120}, {i32=1,80,40,0,0}, i32=6,6,2,3,50,f32=0.158}
 #include "cache.cuh"
 #include "problem.cuh"
@@ -74,8 +76,8 @@ __device__ __forceinline__ void load(
 }
 // ANCHOR_END: load
 
-// Where column d of a row of floats lies in shared memory, so that neighbouring lanes read neighbouring vectors: first the
-// first four columns of every chunk, then the next four.
+// Where column d of a row of floats lies in shared memory, so that neighbouring lanes read
+// neighbouring vectors: first the first four columns of every chunk, then the next four.
 __device__ __forceinline__ int place(int d) {
     return d % CHUNK / 4 * (HEAD_MAX / QUARTERS) + d / CHUNK * 4 + d % 4;
 }
@@ -94,7 +96,7 @@ __device__ __forceinline__ Floats& vector_of(float* row_smem, int lane, int v) {
 // Scales one softmax to the larger maximum of two; returns the factor.
 __device__ __forceinline__ float shrink_of(float& max_reg, float other) {
     const float max = fmaxf(max_reg, other);
-    // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
+    // exp(-inf - -inf) is NaN: where nothing has been seen, subtract 0. Every exponential is 0.
     const float shrink = ex2_approx_ftz_f32((max_reg - (max == -INFINITY ? 0.0f : max)) * LOG2_E);
     max_reg = max;
     return shrink;

@@ -40,8 +40,8 @@ __device__ __forceinline__ int length_of(const int* lengths, int b, const Proble
 }
 
 // ANCHOR: visible
-// The keys that queries [first, last] of a sequence of this length see. Query i is token length - nq + i; it sees itself and
-// the `window` tokens before. Without a key, end <= begin.
+// The keys that queries [first, last] of a sequence of this length see. Query i is token length -
+// nq + i; it sees itself and the `window` tokens before. Without a key, end <= begin.
 __device__ __forceinline__ Keys visible(int first, int last, int length, const Problem& problem) {
     const int own = length - problem.nq;
     return {max(0, own + first - problem.window), own + last + 1};

@@ -1,8 +1,9 @@
 // FlashDecoding: attention on a part of the keys of one query, in any cache.
 //
-// Idea: a block takes a part of the keys of one query, and writes the o and lse of this part; combine.cu merges the parts.
-// LANES lanes read a row of k or v by vectors of 16 bytes; each such group of lanes keeps a softmax of its own, over every
-// n-th key, and holds a few rows in registers at a time, so that their loads are in flight together.
+// Idea: a block takes a part of the keys of one query, and writes the o and lse of this part;
+// combine.cu merges the parts. LANES lanes read a row of k or v by vectors of 16 bytes; each such
+// group of lanes keeps a softmax of its own, over every n-th key, and holds a few rows in registers
+// at a time, so that their loads are in flight together.
 //
 //     for each UNROLL keys of the group:
 //         load the rows of k and of v;  s = scale * q k^T, a sum over the lanes of the group
@@ -15,11 +16,13 @@
 // Reads:  q, lengths, and the page table if there is one; k and v once for each query of each head.
 // Writes: o, lse of the part; o = 0 and lse = -inf for a part without a visible key.
 // Constants: ELEMENT (f32, f16, bf16); HEAD_MAX (32, 64, 128), at least D.
-// For one row of q to a head of k, D up to 128, and rows at multiples of 16 bytes; grouped.cu takes all others.
+// For one row of q to a head of k, D up to 128, and rows at multiples of 16 bytes;
+// grouped.cu takes all others.
 //
 // launch: grid=24 block=128
 // define: ELEMENT=f16 HEAD_MAX=64
-// args: f32[320]=random f16[6400]=random f16[6400]=random i32[2]={80,37} null f32[960]=uninit f32[24]=uninit
+// args: f32[320]=random f16[6400]=random f16[6400]=random i32[2]={80,37} null f32[960]=uninit
+// args: f32[24]=uninit
 // args: {{i64=160,80,40}, {i64=480,240,120}, {i32=1,80,40,0,0}, i32=2,2,2,3,50,f32=0.158}
 #include "cache.cuh"
 #include "problem.cuh"
@@ -98,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) split(
     float sum_reg = 0.0f;
     float o_reg[COLUMNS] = {};
 
-    // Neighbouring groups take neighbouring keys. The loop is the same for all threads, so all lanes meet at the shuffles.
+    // Neighbouring groups take neighbouring keys. The loop is the same for all threads, so all
+    // lanes meet at the shuffles.
     for (int key = keys.begin; key < keys.end; key += GROUPS * UNROLL) {
         Chunk<16> k_reg[UNROLL][CHUNKS] = {}, v_reg[UNROLL][CHUNKS] = {};
 #pragma unroll
@@ -126,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) split(
             s_reg[u] = key + u * GROUPS + group < keys.end ? s * problem.scale : -INFINITY;
             max = fmaxf(max, s_reg[u]);
         }
-        // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing, and every exponential is 0.
+        // exp(-inf - -inf) is NaN: where nothing has been seen, subtract nothing,
+        // and every exponential is 0.
         const float shift = max == -INFINITY ? 0.0f : max;
         const float shrink = ex2_approx_ftz_f32((max_reg - shift) * LOG2_E);
         max_reg = max;

@@ -1,17 +1,19 @@
 // Appends keys and values of new tokens to a cache, and converts them to its element type.
 //
-// Idea: a warp moves one row of k and one of v. The lengths count the new tokens already: they are the last ones of each
-// sequence. Only their rows are written.
+// Idea: a warp moves one row of k and one of v. The lengths count the new tokens already: they are
+// the last ones of each sequence. Only their rows are written.
 //
 // Grid:   x = ceil(B * H_kv * n / 4).
 // Block:  (128). A lane moves every 32nd column.
 // Shared: none.
-// Reads:  k, v, lengths, counts, and the page table if there is one. Writes: the new rows of k_cache and v_cache.
+// Reads:  k, v, lengths, counts, and the page table if there is one. Writes: the new
+//         rows of k_cache and v_cache.
 // Rounds to nearest, ties to even. Constants: ELEMENT (f32, f16, bf16).
 //
 // launch: grid=5 block=128
 // define: ELEMENT=f16
-// args: f32[720]=random f32[720]=random f16[3840]=zeros f16[3840]=zeros i32[2]={5,16} i32[2]={3,2} null
+// args: f32[720]=random f32[720]=random f16[3840]=zeros f16[3840]=zeros i32[2]={5,16} i32[2]={3,2}
+// args: null
 // args: {{i64=360,40,120}, {i64=360,40,120}, {i32=3,16,40,0,0}, i32=3,18}
 #include "cache.cuh"
 #include "problem.cuh"

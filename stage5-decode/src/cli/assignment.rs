@@ -1,4 +1,5 @@
-//! The assignment's case: a prompt, then 100 tokens one by one; with a cache, and recomputing everything at each step.
+//! The assignment's case: a prompt, then 100 tokens one by one; with a cache, and recomputing
+//! everything at each step.
 
 use std::fmt;
 
@@ -37,7 +38,8 @@ struct Row {
     ttft: Estimate,
     /// Mean time between tokens.
     tbt: Estimate,
-    /// Least bytes of a step at the mean length over TBT, as a share of the device's bandwidth; `None` without a cache.
+    /// Least bytes of a step at the mean length over TBT, as a share of the device's
+    /// bandwidth; `None` without a cache.
     bandwidth: Option<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! `bench`: the ladder, decoding with a cache against recomputing, lengths and batches, paged caches.
+//! `bench`: the ladder, decoding with a cache against recomputing, lengths
+//! and batches, paged caches.
 
 use std::fs;
 use std::path::PathBuf;

@@ -36,7 +36,8 @@ pub enum Operation {
     Decode { mode: Mode, splits: usize },
     /// Writes keys and values of the last `n` tokens into the cache.
     Update { n: usize },
-    /// Attention of the last `nq` tokens by stage 4's fused kernel, causal, on an f32 contiguous cache.
+    /// Attention of the last `nq` tokens by stage 4's fused kernel, causal, on
+    /// an f32 contiguous cache.
     Stage4 { nq: usize },
 }
 
@@ -73,14 +74,16 @@ impl Case {
         }
     }
 
-    /// Bytes that decoding one token of each sequence reads and writes at least: keys and values once, q and o.
+    /// Bytes that decoding one token of each sequence reads and writes at least: keys
+    /// and values once, q and o.
     pub fn bytes(&self) -> f64 {
         let row = |heads, bytes| product([self.batch, heads, self.head_dim, bytes]);
         let keys_and_values = 2.0 * self.keys as f64 * row(self.kv_heads, self.dtype.bytes());
         keys_and_values + 2.0 * row(self.heads, size_of::<f32>())
     }
 
-    /// A part of the case whose blocks do what those of the other parts do, and how many such parts there are.
+    /// A part of the case whose blocks do what those of the other parts do, and how
+    /// many such parts there are.
     pub fn sample(&self, operation: Operation) -> (Self, u64) {
         // A block of `update_cache` moves rows of several heads.
         let kv_heads = match operation {

@@ -1,4 +1,5 @@
-//! Time of an operation: measured on a GPU; without one modelled from counted work of a part of the batch.
+//! Time of an operation: measured on a GPU; without one modelled from counted
+//! work of a part of the batch.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub struct Estimate {
     pub seconds: f64,
 }
 
-/// Estimates on one device. Operations are verified once for each kind of case, and launches are counted once.
+/// Estimates on one device. Operations are verified once for each kind of case, and
+/// launches are counted once.
 pub struct Estimator {
     stream: Arc<CudaStream>,
     runs: usize,
@@ -46,7 +48,8 @@ impl Estimator {
         self.largest_bytes
     }
 
-    /// The time of operations one after the other; `None` if a GPU has not enough memory for one of them, and of none.
+    /// The time of operations one after the other; `None` if a GPU has not enough memory for
+    /// one of them, and of none.
     pub fn sum(&mut self, operations: &[(Operation, Case)]) -> anyhow::Result<Option<Estimate>> {
         let mut sum: Option<Estimate> = None;
         for &(operation, case) in operations {
@@ -87,7 +90,8 @@ impl Estimator {
         }
     }
 
-    /// Launches of an operation that was estimated, of a part of the case that is repeated so many times; `None` on a GPU.
+    /// Launches of an operation that was estimated, of a part of the case that is repeated so
+    /// many times; `None` on a GPU.
     pub fn launches(&self, operation: Operation, case: Case) -> Option<(&[LaunchProfile], u64)> {
         let (part, times) = case.sample(operation);
         let launches = self.counted.get(&(operation, part))?;
@@ -132,7 +136,8 @@ mod tests {
 
     use super::*;
 
-    /// A part of the batch tells what counting all of it gives. Blocks that share a cache line of `lengths` are the difference.
+    /// A part of the batch tells what counting all of it gives. Blocks that share a cache line of
+    /// `lengths` are the difference.
     #[test]
     fn a_part_tells_the_whole() {
         if gpu::backend().unwrap() == gpu::Backend::Cuda {

@@ -1,4 +1,5 @@
-//! The rungs of the ladder and the library on one problem: a line for each, with the counters that explain its time.
+//! The rungs of the ladder and the library on one problem: a line for each, with the
+//! counters that explain its time.
 
 use gpu::profile::LaunchProfile;
 use serde::Serialize;

@@ -1,4 +1,5 @@
-//! A cache, queries and new tokens in device memory, on which operations are launched again and again.
+//! A cache, queries and new tokens in device memory, on which operations are
+//! launched again and again.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use stage5_decode::{
 
 use super::case::{Case, Operation};
 
-/// Tokens of the problem that is verified: parts of it are not equal, and its last page is not full.
+/// Tokens of the problem that is verified: parts of it are not equal, and
+/// its last page is not full.
 const VERIFIED: usize = 150;
 
 /// Bytes of finite numbers with which a cache is filled, again and again.
@@ -42,7 +44,8 @@ pub struct Problem {
     counts: [(Vec<usize>, CudaSlice<i32>); 2],
 }
 
-/// Compares an operation on a small case of the kind of `case` with stage 1: what is wrong is not worth timing.
+/// Compares an operation on a small case of the kind of `case` with stage 1: what is
+/// wrong is not worth timing.
 ///
 /// Every token is written by `update_cache`; then one query of each head attends.
 pub fn verify(stream: &Arc<CudaStream>, case: &Case, operation: Operation) -> anyhow::Result<()> {
@@ -293,7 +296,8 @@ fn shuffled(count: usize) -> Vec<i32> {
     order.into_iter().map(|page| page as i32).collect()
 }
 
-/// Device memory full of numbers that are finite and not zero in every element type, with magnitudes below 2.
+/// Device memory full of numbers that are finite and not zero in every element type,
+/// with magnitudes below 2.
 fn filled(stream: &Arc<CudaStream>, bytes: usize, seed: u64) -> anyhow::Result<CudaSlice<u8>> {
     // 0x3c00 to 0x3fff is 1 to 2 in f16, and 0.008 to 2 in bf16, and so in f32 by its upper half.
     let element = |i| 0x3c00 | value(seed, i).to_bits() >> 13 & 0x83ff;

@@ -6,8 +6,8 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use gpu::arguments::OptionalArg;
 use stage5_decode::{Error, Inputs, Outputs, Shape};
 
-/// Attention of the last `nq` tokens of each sequence on its cache: launches, and does not wait. All arguments have been
-/// checked, and there is at least one query.
+/// Attention of the last `nq` tokens of each sequence on its cache: launches, and does not wait.
+/// All arguments have been checked, and there is at least one query.
 pub fn launch(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,
@@ -37,8 +37,9 @@ pub fn launch(
         block_dim: (128, 1, 1),
         shared_mem_bytes: 0,
     };
-    // SAFETY: these are the parameters of `decode`, in order. The tensors lie inside the views, and rows below the lengths
-    // inside the cache; `lse` is not touched if it is null; every block writes a row of its own.
+    // SAFETY: these are the parameters of `decode`, in order. The tensors lie inside the views, and
+    // rows below the lengths inside the cache; `lse` is not touched if it is null; every block
+    // writes a row of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The ladder: kernels to be read, on packed f32 tensors and a contiguous cache. A file for each launch; those that an exercise
-//! asks for are its solution.
+//! The ladder: kernels to be read, on packed f32 tensors and a contiguous cache. A file for each
+//! launch; those that an exercise asks for are its solution.
 
 mod decode;
 mod grouped;
@@ -60,7 +60,8 @@ impl Rung {
         queries.saturating_mul(heads)
     }
 
-    /// Number of splits of sequences of which the longest has `longest` tokens, on a device of `sms` SMs.
+    /// Number of splits of sequences of which the longest has `longest` tokens,
+    /// on a device of `sms` SMs.
     pub(crate) fn splits(
         self,
         cache: &CacheShape,
@@ -74,8 +75,9 @@ impl Rung {
         }
     }
 
-    /// Launches the rung; without a grid by [`split::launch`], which computes that of rung 2. All arguments have been checked, and there is at least
-    /// one query. `kernel` gives a kernel of a file.
+    /// Launches the rung; without a grid by [`split::launch`], which computes that of
+    /// rung 2. All arguments have been checked, and there is at least one query. `kernel`
+    /// gives a kernel of a file.
     pub(crate) fn launch(
         self,
         stream: &Arc<CudaStream>,
@@ -102,12 +104,13 @@ pub fn has_cache(shape: &CacheShape, paged: bool) -> bool {
     shape.dtype == Dtype::F32 && !paged
 }
 
-/// Checks the arguments of an update of the cache. There is nothing to launch if the result is false.
+/// Checks the arguments of an update of the cache. There is nothing to
+/// launch if the result is false.
 ///
 /// # Errors
 ///
-/// Those of [`Decode::update_cache`](crate::Decode::update_cache); a cache in pages or of another type than f32; rows with
-/// gaps.
+/// Those of [`Decode::update_cache`](crate::Decode::update_cache); a cache in pages or of another
+/// type than f32; rows with gaps.
 pub fn check_update(
     checks: &Checks,
     stream: &Arc<CudaStream>,
@@ -128,12 +131,13 @@ pub fn check_update(
     Ok(!rows.contains(&0))
 }
 
-/// Checks the arguments of attention on the cache. There is nothing to launch if the result is false.
+/// Checks the arguments of attention on the cache. There is nothing to
+/// launch if the result is false.
 ///
 /// # Errors
 ///
-/// Those of [`Decode::forward`](crate::Decode::forward); a cache in pages or of another type than f32; a window; q or o with
-/// gaps.
+/// Those of [`Decode::forward`](crate::Decode::forward); a cache in pages or of another type than
+/// f32; a window; q or o with gaps.
 pub fn check_decode(
     checks: &Checks,
     stream: &Arc<CudaStream>,

@@ -1,4 +1,5 @@
-//! Launches of `split` and `combine`: a block for each query and part of the keys, then one that merges the parts.
+//! Launches of `split` and `combine`: a block for each query and part of the keys, then
+//! one that merges the parts.
 
 use std::sync::Arc;
 
@@ -21,8 +22,8 @@ pub struct Grid {
     pub splits: usize,
 }
 
-/// Attention on a cache as in `decode`, but with the keys of each sequence split into parts. All arguments have been checked,
-/// and there is at least one query.
+/// Attention on a cache as in `decode`, but with the keys of each sequence split into parts. All
+/// arguments have been checked, and there is at least one query.
 pub fn launch(
     stream: &Arc<CudaStream>,
     split: &CudaFunction,
@@ -78,8 +79,8 @@ pub fn launch_in(
     builder.arg(&mut parts).arg(&mut parts_lse);
     builder.arg(&heads).arg(&group).arg(&nq).arg(&max_seq);
     builder.arg(&head_dim).arg(&scale).arg(&splits);
-    // SAFETY: these are the parameters of `split`, in order. The tensors lie inside the views, and rows below the lengths inside
-    // the cache; every block writes parts of its own.
+    // SAFETY: these are the parameters of `split`, in order. The tensors lie inside the views, and
+    // rows below the lengths inside the cache; every block writes parts of its own.
     unsafe { builder.launch(config(blocks * grid.splits)) }?;
 
     let Outputs { mut o, mut lse } = outputs;
@@ -87,13 +88,14 @@ pub fn launch_in(
     builder.arg(&parts).arg(&parts_lse);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&head_dim).arg(&splits);
-    // SAFETY: these are the parameters of `combine`, in order. `lse` is not touched if it is null; every block writes a row of
-    // its own.
+    // SAFETY: these are the parameters of `combine`, in order. `lse` is not touched if it is null;
+    // every block writes a row of its own.
     unsafe { builder.launch(config(rows)) }?;
     Ok(())
 }
 
-/// Number of splits that gives each of `sms` SMs 4 blocks, where one part takes `blocks`, but parts of no fewer than 64 keys.
+/// Number of splits that gives each of `sms` SMs 4 blocks, where one part takes `blocks`, but parts
+/// of no fewer than 64 keys.
 pub fn splits(blocks: usize, longest: usize, sms: usize) -> usize {
     let enough = (4 * sms).div_ceil(blocks.max(1));
     enough.min(longest.div_ceil(PART)).clamp(1, MOST)

@@ -8,8 +8,8 @@ use stage5_decode::{CacheViewMut, Error, NewTokens, PerSequence};
 /// Warps of a block, each of which moves a row.
 const WARPS: usize = 4;
 
-/// Appends new rows of keys and values to the cache: launches, and does not wait. All arguments have been checked, and there is
-/// at least one row.
+/// Appends new rows of keys and values to the cache: launches, and does not wait. All arguments
+/// have been checked, and there is at least one row.
 pub fn launch(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,
@@ -32,8 +32,8 @@ pub fn launch(
         block_dim: (32 * WARPS as u32, 1, 1),
         shared_mem_bytes: 0,
     };
-    // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views and, because lengths were
-    // checked, inside the cache; each warp writes a row of its own.
+    // SAFETY: these are the parameters of `update_cache`, in order. New rows lie inside their views
+    // and, because lengths were checked, inside the cache; each warp writes a row of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

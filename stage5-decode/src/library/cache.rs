@@ -8,8 +8,9 @@ use gpu::arguments::{ArgumentError, Checks};
 use crate::library::storage::{Counts, KeysAndValues};
 use crate::{Cache, CacheShape, CacheView, CacheViewMut, CountsMut, Error, PerSequence};
 
-/// A contiguous cache for the layers of a model: keys and values `[B, H_kv, max_seq, D]` of each, and the length of each
-/// sequence, on the host and in device memory. All memory is taken when it is made.
+/// A contiguous cache for the layers of a model: keys and values `[B, H_kv, max_seq, D]`
+/// of each, and the length of each sequence, on the host and in device memory. All memory
+/// is taken when it is made.
 ///
 /// A step of a model grows the cache once, and then updates it in each layer:
 ///
@@ -68,21 +69,22 @@ impl KvCache {
         self.counts.lengths().host
     }
 
-    /// Counts `new` more tokens in each sequence, `[B]`. [`Decode::update_cache`](crate::Decode::update_cache) writes them,
-    /// layer by layer.
+    /// Counts `new` more tokens in each sequence, `[B]`.
+    /// [`Decode::update_cache`](crate::Decode::update_cache) writes them, layer by layer.
     ///
     /// # Errors
     ///
-    /// [`Error::CacheFull`] if a sequence would have more than `max_seq` tokens, and another number of sequences: nothing
-    /// has changed then. The driver's.
+    /// [`Error::CacheFull`] if a sequence would have more than `max_seq` tokens, and another number
+    /// of sequences: nothing has changed then. The driver's.
     pub fn grow(&mut self, stream: &Arc<CudaStream>, new: &[usize]) -> Result<(), Error> {
         let lengths = self.grown(stream, "KvCache::grow", new)?;
         Ok(self.counts.set(stream, lengths, new.to_vec())?)
     }
 
-    /// The same, but on the device the tokens count from the next [`Decode::advance`](crate::Decode::advance) on: a CUDA graph
-    /// that has captured it can be replayed after each call. Copies nothing to the device if the last call was this one, with
-    /// the same numbers.
+    /// The same, but on the device the tokens count from the next
+    /// [`Decode::advance`](crate::Decode::advance) on: a CUDA graph that has captured it can
+    /// be replayed after each call. Copies nothing to the device if the last call was this
+    /// one, with the same numbers.
     ///
     /// # Errors
     ///
@@ -123,8 +125,8 @@ impl KvCache {
         Ok(lengths)
     }
 
-    /// Forgets all tokens of each sequence but the first `lengths`, `[B]`: of drafts that were refused, or of sequences
-    /// that have ended. A sequence that has fewer keeps them.
+    /// Forgets all tokens of each sequence but the first `lengths`, `[B]`: of drafts that were
+    /// refused, or of sequences that have ended. A sequence that has fewer keeps them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The variants with committed PTX: all that there are. No kernel is compiled for one head dimension.
+//! The variants with committed PTX: all that there are. No kernel is
+//! compiled for one head dimension.
 
 use super::{HEAD_MAX, Rows, Variant, kernel, variant};
 use crate::Dtype;

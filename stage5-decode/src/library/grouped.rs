@@ -1,4 +1,5 @@
-//! `kernels/library/grouped.cu`: a block for the rows of q that see the same keys, and part of the keys.
+//! `kernels/library/grouped.cu`: a block for the rows of q that see the same
+//! keys, and part of the keys.
 
 use super::{Grid, Kernel, Rows, Sizes, THREADS, head_max};
 
@@ -35,7 +36,8 @@ impl Kernel for Grouped {
         TILES / 2 / (columns(rows.head_dim) * rows.dtype.bytes())
     }
 
-    /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q, k and v fit into 48 KiB.
+    /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q,
+    /// k and v fit into 48 KiB.
     fn grid(&self, sizes: &Sizes) -> Grid {
         let rows = sizes.rows();
         let head_max = columns(sizes.head_dim);

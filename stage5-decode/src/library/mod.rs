@@ -1,5 +1,5 @@
-//! The library: attention on any cache, with every option. Two kernels share the problems: one row of q to a head of keys, and
-//! several.
+//! The library: attention on any cache, with every option. Two kernels share the problems: one row
+//! of q to a head of keys, and several.
 
 mod cache;
 pub mod committed;
@@ -24,8 +24,8 @@ pub use workspace::Workspace;
 
 use crate::{CacheShape, Dtype, Error, Inputs, Outputs, Shape};
 
-/// Tiles of keys up to which a sequence is not split: a block reads as many in the time of the launch that merges parts. On the
-/// modelled H100 a tile takes 0.7 µs and the launch 3.4 µs.
+/// Tiles of keys up to which a sequence is not split: a block reads as many in the time of the
+/// launch that merges parts. On the modelled H100 a tile takes 0.7 µs and the launch 3.4 µs.
 const SHORT: usize = 4;
 
 /// Threads of a block, where a kernel does not choose.
@@ -71,8 +71,9 @@ fn head_max(head_dim: usize) -> usize {
     fitting.next().unwrap_or(largest)
 }
 
-/// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30% faster than `grouped` (modelled,
-/// H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does not bound both, which it does at D > 128.
+/// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30% faster
+/// than `grouped` (modelled, H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does not bound
+/// both, which it does at D > 128.
 fn kernel(rows: Rows, queries: usize) -> &'static dyn Kernel {
     match queries <= 1 && rows.aligned && rows.head_dim <= split::MAX_COLUMNS {
         true => &split::Split,
@@ -130,8 +131,8 @@ struct Grid {
     shared: usize,
 }
 
-/// Number of splits of sequences of which the longest has `longest` tokens, on a device of `sms` SMs. 1 if it has 4 tiles of keys or
-/// fewer.
+/// Number of splits of sequences of which the longest has `longest` tokens, on a device of `sms`
+/// SMs. 1 if it has 4 tiles of keys or fewer.
 pub(crate) fn splits_of(cache: &CacheShape, shape: &Shape, longest: usize, sms: usize) -> usize {
     let sizes = Sizes::new(cache, shape);
     let rows = Rows {
@@ -221,8 +222,9 @@ impl Launch {
             block_dim: (MAX_SPLITS as u32, 1, 1), // a thread for the weight of each part
             shared_mem_bytes: 0,
         };
-        // SAFETY: these are the parameters of `combine`, in order. The workspace has room for the problem's sizes; `o` and
-        // `lse` hold every row, each of which has a block of its own; `lse` is not touched if it is null.
+        // SAFETY: these are the parameters of `combine`, in order. The workspace has room for the
+        // problem's sizes; `o` and `lse` hold every row, each of which has a block of its own;
+        // `lse` is not touched if it is null.
         unsafe { builder.launch(config) }?;
         Ok(())
     }
@@ -245,9 +247,10 @@ impl Launch {
             block_dim: (self.grid.threads as u32, 1, 1),
             shared_mem_bytes: self.grid.shared as u32,
         };
-        // SAFETY: these are the parameters of both kernels, in order. The lengths are those on the host: rows below them lie
-        // inside the cache, and their entries of the page table were checked there. The table and `lse` are not touched if
-        // they are null; every block writes rows of its own.
+        // SAFETY: these are the parameters of both kernels, in order. The lengths are those on
+        // the host: rows below them lie inside the cache, and their entries of the page table
+        // were checked there. The table and `lse` are not touched if they are null; every
+        // block writes rows of its own.
         unsafe { builder.launch(config) }?;
         Ok(())
     }

@@ -48,7 +48,8 @@ pub(crate) struct Problem {
 }
 // ANCHOR_END: problem
 
-// SAFETY: integers of 64 and 32 bits and a float in C layout, the same as `struct Problem` in the kernels.
+// SAFETY: integers of 64 and 32 bits and a float in C layout, the same as
+// `struct Problem` in the kernels.
 unsafe impl DeviceRepr for Problem {}
 
 impl Problem {

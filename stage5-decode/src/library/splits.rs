@@ -3,20 +3,23 @@
 /// The most splits of a sequence: threads of a block of `combine.cu`.
 pub const MAX_SPLITS: usize = 128;
 
-/// Keys of a part are a multiple of this: a block of `library/split.cu` or `library/grouped.cu` takes as many at a time at
-/// D = 128 in half precision. A part that ends within such a tile takes as long as the whole tile.
+/// Keys of a part are a multiple of this: a block of `library/split.cu` or `library/grouped.cu`
+/// takes as many at a time at D = 128 in half precision. A part that ends within such a tile takes
+/// as long as the whole tile.
 const TILE: usize = 32;
 
 /// Blocks that an SM is given, so that loads of some are in flight while others compute.
 const BLOCKS_PER_SM: usize = 4;
 
 // ANCHOR: splits
-/// Number of parts to make of `keys` keys where one part of all sequences takes `blocks` blocks, on a device of `sms` SMs.
+/// Number of parts to make of `keys` keys where one part of all sequences takes `blocks` blocks,
+/// on a device of `sms` SMs.
 ///
-/// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves, and the efficiency is the
-/// share of places that are taken: `waves / ceil(waves)`, where `waves = s · blocks / places`. The result is the smallest `s`
-/// whose efficiency is at least 85% of the best that is possible, as in FlashAttention-3 [Shah et al. 2024,
-/// `num_splits_heuristic`]. 1 if the blocks fill 80% of the places anyway. Only such `s` are possible that parts of whole
+/// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves,
+/// and the efficiency is the share of places that are taken: `waves / ceil(waves)`, where
+/// `waves = s · blocks / places`. The result is the smallest `s` whose efficiency is at least 85%
+/// of the best that is possible, as in FlashAttention-3 [Shah et al. 2024, `num_splits_heuristic`].
+/// 1 if the blocks fill 80% of the places anyway. Only such `s` are possible that parts of whole
 /// tiles of 32 keys make, and 128 at most.
 pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
     let places = BLOCKS_PER_SM * sms.max(1);

@@ -31,7 +31,8 @@ impl KeysAndValues {
     }
 }
 
-/// Tokens of each sequence, and how many of them are new: `[B]` both, on the host and in device memory.
+/// Tokens of each sequence, and how many of them are new: `[B]` both, on the
+/// host and in device memory.
 #[derive(Debug)]
 pub(crate) struct Counts {
     lengths: Vec<usize>,
@@ -69,8 +70,8 @@ impl Counts {
         Ok(())
     }
 
-    /// The same, but leaves it to a kernel to add `new` to the lengths on the device. Copies nothing if the device has the
-    /// other numbers already.
+    /// The same, but leaves it to a kernel to add `new` to the lengths on the device. Copies
+    /// nothing if the device has the other numbers already.
     pub(crate) fn set_before_advance(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -86,7 +87,8 @@ impl Counts {
         Ok(())
     }
 
-    /// Makes room for `sequences` sequences. Batches of up to so many have their numbers at the same addresses.
+    /// Makes room for `sequences` sequences. Batches of up to so many have their
+    /// numbers at the same addresses.
     pub(crate) fn reserve(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -150,7 +152,8 @@ impl Counts {
     }
 }
 
-/// Lengths and new tokens of a batch in device memory, for [`Decode::advance`](crate::Decode::advance).
+/// Lengths and new tokens of a batch in device memory, for
+/// [`Decode::advance`](crate::Decode::advance).
 #[derive(Debug)]
 pub struct CountsMut<'a> {
     /// `[B]` or more.

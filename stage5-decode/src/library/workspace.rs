@@ -5,8 +5,9 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DriverError};
 use gpu::arguments::{ArgumentError, Checks};
 
-/// Number of splits of a sequence, and device memory for the outputs of the parts. Steps that share a workspace must
-/// be in the order of one stream; cudarc sees to it unless its tracking of events is disabled.
+/// Number of splits of a sequence, and device memory for the outputs of the parts. Steps that
+/// share a workspace must be in the order of one stream; cudarc sees to it unless its
+/// tracking of events is disabled.
 #[derive(Debug)]
 pub struct Workspace {
     splits: usize,
@@ -18,7 +19,8 @@ pub struct Workspace {
 
 impl Workspace {
     /// Room for `queries = B · H · nq` rows of `head_dim` columns in `splits` parts:
-    /// `queries · splits · (head_dim + 1)` floats. Of one part, which needs none of it, nothing is allocated.
+    /// `queries · splits · (head_dim + 1)` floats. Of one part, which needs none of
+    /// it, nothing is allocated.
     ///
     /// # Errors
     ///
@@ -34,7 +36,8 @@ impl Workspace {
         } else {
             queries.saturating_mul(splits)
         };
-        // The driver allocates no 0 bytes. It has too little memory for as many as a number of bytes can tell.
+        // The driver allocates no 0 bytes. It has too little memory for as many as a
+        // number of bytes can tell.
         let room = |floats: usize| floats.clamp(1, usize::MAX / 8);
         let [parts, lse] = [parts.saturating_mul(head_dim), parts].map(room);
         // SAFETY: floats have no invalid values, and the kernels write every element that is read.

@@ -11,7 +11,8 @@ use stage5_decode::{
     Cache, CacheShape, Decode, Inputs, Mode, Outputs, PerSequence, Rung, Shape, Stage5,
 };
 
-/// K and V are read once, for each head of q and for all heads of a group: at most 1.02 times the sectors that they have.
+/// K and V are read once, for each head of q and for all heads of a group: at most 1.02 times
+/// the sectors that they have.
 #[rstest]
 #[case::mha(4, 4, 128, Dtype::F16)]
 #[case::mha_f32(4, 4, 64, Dtype::F32)]
@@ -50,7 +51,8 @@ fn keys_and_values_are_read_once(
     assert!(loads <= 1.02 * least, "{loads} sectors, {least} needed");
 }
 
-/// Launches of one step of one sequence of `keys` tokens; `None` on a GPU. What the cache holds does not matter.
+/// Launches of one step of one sequence of `keys` tokens; `None` on a GPU. What the
+/// cache holds does not matter.
 fn launches(
     decode: Decode,
     dtype: stage5_decode::Dtype,
@@ -106,8 +108,8 @@ fn library() -> Decode {
     Decode::new(Device::open().stream.context()).unwrap()
 }
 
-/// A long sequence by itself: parts of it keep all SMs of an H100 busy, where heads alone do not. In one part it gets an eighth
-/// of the tokens, to save time, and still takes twice as long.
+/// A long sequence by itself: parts of it keep all SMs of an H100 busy, where heads alone do not.
+/// In one part it gets an eighth of the tokens, to save time, and still takes twice as long.
 #[test]
 fn a_long_sequence_is_split_over_the_device() {
     const KEYS: usize = 65_536;
@@ -135,7 +137,8 @@ fn a_long_sequence_is_split_over_the_device() {
     }
 }
 
-/// Rung 2 reads the keys of a group once for each of its 4 heads; rung 3 and the library read them once for all.
+/// Rung 2 reads the keys of a group once for each of its 4 heads; rung 3 and the
+/// library read them once for all.
 #[test]
 fn a_group_reads_its_keys_once() {
     const KEYS: usize = 8192;

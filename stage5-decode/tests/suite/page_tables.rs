@@ -206,7 +206,8 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Page tables beside the tokens of each sequence, and a pool in host memory that gets the copies and the writes.
+/// Page tables beside the tokens of each sequence, and a pool in host memory that gets
+/// the copies and the writes.
 struct Model {
     tables: PageTables,
     sequences: Vec<(SequenceId, Vec<u32>)>,
@@ -265,7 +266,8 @@ impl Model {
         Ok(())
     }
 
-    /// Appends new tokens to sequences, given by their rows in `self.sequences`: copies pages, then writes the tokens, as a device would.
+    /// Appends new tokens to sequences, given by their rows in `self.sequences`: copies pages, then
+    /// writes the tokens, as a device would.
     fn append(&mut self, rows: &[(usize, usize)]) -> Result<(), TestCaseError> {
         let batch = Vec::from_iter(rows.iter().map(|&(row, new)| (self.sequences[row].0, new)));
         let before = self.tables.clone();
@@ -299,7 +301,8 @@ impl Model {
         Ok(())
     }
 
-    /// Pages that an append takes: for its tokens, and for all but one holder of a page that they are written to.
+    /// Pages that an append takes: for its tokens, and for all but one holder of a page
+    /// that they are written to.
     fn needed(&self, rows: &[(usize, usize)]) -> usize {
         let (mut needed, mut writers) = (0, HashMap::<u32, u32>::new());
         for &(row, new) in rows {
@@ -317,7 +320,8 @@ impl Model {
         needed + copies.sum::<usize>()
     }
 
-    /// Each sequence has its tokens, each page as many references as tables hold it, and each other page is free.
+    /// Each sequence has its tokens, each page as many references as tables hold it, and
+    /// each other page is free.
     fn check(&self) -> Result<(), TestCaseError> {
         let mut holders = HashMap::<u32, u32>::new();
         for (sequence, model) in &self.sequences {

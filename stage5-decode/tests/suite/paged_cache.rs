@@ -88,7 +88,8 @@ fn sizes_are_checked() {
     assert_eq!(with(|shape| shape.kv_heads = usize::MAX), "kv_heads");
 }
 
-/// Grows the cache, and writes tokens to each layer: to each sequence consecutive numbers from `first` on.
+/// Grows the cache, and writes tokens to each layer: to each sequence consecutive
+/// numbers from `first` on.
 fn grow(device: &Device, cache: &mut PagedCache, batch: &[(SequenceId, usize)], first: &[usize]) {
     cache.grow(&device.stream, batch).unwrap();
     let tables = cache.tables().clone();

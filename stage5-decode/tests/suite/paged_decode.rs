@@ -1,4 +1,5 @@
-//! Decoding on a paged cache, after random appends and forks, gives the bits that it gives on a contiguous cache.
+//! Decoding on a paged cache, after random appends and forks, gives the bits that it
+//! gives on a contiguous cache.
 
 use conformance::device::Device;
 use gpu::arguments::Strides;
@@ -112,7 +113,8 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Appends tokens to sequences, given by their rows in `self.sequences`, and decodes with both caches.
+    /// Appends tokens to sequences, given by their rows in `self.sequences`, and
+    /// decodes with both caches.
     fn step(&mut self, batch: &[(usize, usize)]) {
         let stream = &self.device.stream;
         let ids = batch.iter().map(|&(row, new)| (self.sequences[row].0, new));

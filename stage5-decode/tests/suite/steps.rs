@@ -87,7 +87,8 @@ impl Own {
     }
 }
 
-/// Every step of decoding after a prefill gives what attention over all tokens gives there: `nq` tokens at a time.
+/// Every step of decoding after a prefill gives what attention over all tokens gives
+/// there: `nq` tokens at a time.
 #[rstest]
 #[case::f32([4, 2, 64], Dtype::F32, None, 1)]
 #[case::f16([8, 1, 128], Dtype::F16, None, 1)]

@@ -32,8 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     config: Option<PathBuf>,
 
-    /// Random weights for the model of the course, instead of a model: 24 layers, width 4096, 32 heads, 8192 tokens, or
-    /// what the next four flags say
+    /// Random weights for the model of the course, instead of a model: 24 layers, width 4096, 32
+    /// heads, 8192 tokens, or what the next four flags say
     #[arg(long, conflicts_with_all = ["model", "config"])]
     dummy: bool,
 
@@ -123,7 +123,8 @@ struct Run {
     launches: Vec<LaunchProfile>,
 }
 
-/// A number from `least` to the longest context of a dummy: sums and products of a few cannot overflow.
+/// A number from `least` to the longest context of a dummy: sums and products
+/// of a few cannot overflow.
 fn from(least: u64) -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(least..=1 << 24)
 }
@@ -246,7 +247,8 @@ fn one_run(
 
 type Step = (Vec<u32>, f64, Vec<LaunchProfile>);
 
-/// The likeliest tokens, the seconds until the host has them, and the launches if they are profiled.
+/// The likeliest tokens, the seconds until the host has them, and the
+/// launches if they are profiled.
 fn step(
     batch: &mut Batch<'_>,
     new: &[(SequenceId, &[u32])],

@@ -11,14 +11,16 @@ use stage6_pipeline::{Batch, Error, Model};
 
 use super::model;
 
-/// Compare logits and greedy tokens with a reference, which `fixtures/reference.py` makes with transformers
+/// Compare logits and greedy tokens with a reference, which
+/// `fixtures/reference.py` makes with transformers
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     model: model::Arguments,
 
-    /// The file of the reference: tensors `tokens` [n], `logits` [n, V] after each of them, and `greedy` [m] behind the last
+    /// The file of the reference: tensors `tokens` [n], `logits` [n, V] after each of them, and
+    /// `greedy` [m] behind the last
     #[arg(long, value_name = "FILE")]
     reference: PathBuf,
 

@@ -57,7 +57,8 @@ pub struct Arguments {
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     min_p: Option<f32>,
 
-    /// Divide the positive logits of tokens that were there already by X, and multiply the negative ones
+    /// Divide the positive logits of tokens that were there already by X, and
+    /// multiply the negative ones
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     repetition_penalty: Option<f32>,
 
@@ -106,7 +107,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     request.validate(architecture.context)?;
 
     let interrupted = Arc::new(AtomicBool::new(false));
-    // The first interrupt sets the flag; the second one ends the program as if there were no handler.
+    // The first interrupt sets the flag; the second one ends the program as
+    // if there were no handler.
     let signal = signal_hook::consts::SIGINT;
     signal_hook::flag::register_conditional_default(signal, interrupted.clone())?;
     signal_hook::flag::register(signal, interrupted.clone())?;
@@ -197,8 +199,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// As many texts as asked for, with seeds that count up from the request's. An interrupt ends those that are running,
-    /// and no other begins.
+    /// As many texts as asked for, with seeds that count up from the request's. An interrupt ends
+    /// those that are running, and no other begins.
     fn draw(&self, model: &Model) -> Result<String, Error> {
         let count = self.arguments.stories;
         let progress = progress(count, "stories");
@@ -333,7 +335,8 @@ impl Arguments {
         Ok(prompt)
     }
 
-    /// The command that draws the same texts again, as a comment line. A shell reads from it what this program read.
+    /// The command that draws the same texts again, as a comment line. A shell reads from
+    /// it what this program read.
     fn command(&self, prompt: &str, seed: u64) -> String {
         let mut command = format!(
             "# cargo run --release -p stage6-pipeline -- --prompt {} --temperature {} --seed {seed} --stories {}",
@@ -384,13 +387,14 @@ impl Arguments {
     }
 }
 
-/// A seed short enough to type, from the randomness that the standard library takes from the system.
+/// A seed short enough to type, from the randomness that the standard
+/// library takes from the system.
 fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) % 1_000_000
 }
 
-/// Writes `text` on one line so that a shell reads it as one word: in single quotes if it must be, and in `$'…'`, which
-/// bash and zsh know, if it holds control characters such as newlines.
+/// Writes `text` on one line so that a shell reads it as one word: in single quotes if it must be,
+/// and in `$'…'`, which bash and zsh know, if it holds control characters such as newlines.
 fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if text.contains(|c: char| c.is_ascii_control()) {
@@ -446,7 +450,8 @@ mod tests {
             stopped: false,
         };
         let mut tokens = text.encode("a!").unwrap();
-        // A token without a whole character: the first of an emoji that the vocabulary has in parts.
+        // A token without a whole character: the first of an emoji that the
+        // vocabulary has in parts.
         let emoji = text.encode("🦊").unwrap();
         assert!(emoji.len() > 1);
         tokens.push(emoji[0]);

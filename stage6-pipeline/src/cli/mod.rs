@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Text generation by GPT-2 and Llama-style models whose every step runs as a CUDA kernel, on an NVIDIA GPU or, without one,
-/// on the simulated device.
+/// Text generation by GPT-2 and Llama-style models whose every step runs as a CUDA kernel, on an
+/// NVIDIA GPU or, without one, on the simulated device.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Arguments {

@@ -8,8 +8,9 @@ use stage6_pipeline::{Architecture, Dtype, Error, Model, ModelFiles};
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// Folder with config.json, tokenizer.json and model.safetensors, or the files that model.safetensors.index.json names; or
-    /// with the feature `hub` a Hugging Face name such as openai-community/gpt2 (the embedded storyteller if not given)
+    /// Folder with config.json, tokenizer.json and model.safetensors, or the files that
+    /// model.safetensors.index.json names; or with the feature `hub` a Hugging Face name such as
+    /// openai-community/gpt2 (the embedded storyteller if not given)
     #[arg(long, value_name = "DIR|NAME")]
     pub model: Option<PathBuf>,
 
@@ -21,11 +22,13 @@ pub struct Arguments {
     #[arg(long, value_name = "DTYPE", value_parser = dtype)]
     pub cache: Option<Dtype>,
 
-    /// Number of splits of the cached tokens of a sequence, instead of the rule's: other splits round otherwise
+    /// Number of splits of the cached tokens of a sequence, instead of the rule's:
+    /// other splits round otherwise
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=128))]
     pub splits: Option<u8>,
 
-    /// With the checks of the simulator that take time: races and reads of unwritten memory. The others are always on
+    /// With the checks of the simulator that take time: races and reads of unwritten memory.
+    /// The others are always on
     #[arg(long)]
     pub check: bool,
 }

@@ -19,8 +19,8 @@ pub fn append_story(stories: &mut String, story: &str) {
 ///
 /// # Errors
 ///
-/// [`Error::NotAFile`] if something else is there: it would be replaced, even a device. [`Error::Write`] if it lies in no
-/// folder.
+/// [`Error::NotAFile`] if something else is there: it would be replaced, even a device.
+/// [`Error::Write`] if it lies in no folder.
 pub fn check(path: &Path) -> Result<(), Error> {
     let path = path.to_owned();
     match fs::symlink_metadata(&path) {

@@ -10,8 +10,8 @@ pub(super) struct Keys<'f> {
     file: &'f str,
 }
 
-/// Keys that cannot change a logit: rates of dropout and other settings of training, defaults of generation, which this
-/// crate takes from its caller, and notes about the file.
+/// Keys that cannot change a logit: rates of dropout and other settings of training, defaults of
+/// generation, which this crate takes from its caller, and notes about the file.
 pub(super) const HARMLESS: &[&str] = &[
     "_attn_implementation",
     "_attn_implementation_autoset",

@@ -1,4 +1,5 @@
-//! The keys of Llama, Mistral, Qwen2 and StableLM: one architecture, four sets of names and defaults.
+//! The keys of Llama, Mistral, Qwen2 and StableLM: one architecture, four
+//! sets of names and defaults.
 
 use serde_json::json;
 
@@ -138,7 +139,8 @@ fn mistral_window(keys: &mut Keys) -> Result<Option<usize>, Error> {
     Ok(if missing { Some(4096) } else { window })
 }
 
-/// `layer_types` says it layer by layer; else the layers from `max_window_layers` on have the window.
+/// `layer_types` says it layer by layer; else the layers from
+/// `max_window_layers` on have the window.
 fn qwen2_windows(keys: &mut Keys, layers: usize) -> Result<Vec<Option<usize>>, Error> {
     let used = keys.flag("use_sliding_window", false)?;
     let window = match keys.has("sliding_window") {

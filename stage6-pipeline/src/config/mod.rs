@@ -1,7 +1,8 @@
-//! `config.json` of a GPT-2 or a Llama-style model: a decoder's description, or the reason why it is refused.
+//! `config.json` of a GPT-2 or a Llama-style model: a decoder's description, or the
+//! reason why it is refused.
 //!
-//! Every key is either read, or on the list of those that cannot change a logit. A key that is neither is an error:
-//! the model may mean something that this crate does not compute.
+//! Every key is either read, or on the list of those that cannot change a logit. A key that is
+//! neither is an error: the model may mean something that this crate does not compute.
 
 mod gpt2;
 mod keys;
@@ -29,8 +30,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the `config.json` of `files`. If there is a `generation_config.json` that names tokens which end a text,
-    /// they take the place of those of `config.json`, as in transformers.
+    /// Reads the `config.json` of `files`. If there is a `generation_config.json` that names tokens
+    /// which end a text, they take the place of those of `config.json`, as in transformers.
     ///
     /// # Errors
     ///
@@ -54,9 +55,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::ConfigSyntax`] if the text is not a JSON object, [`Error::ConfigMissing`] if it lacks a required key,
-    /// [`Error::ConfigValue`] for a value that no such model can have or that asks for something this crate does not
-    /// do, [`Error::ConfigKey`] for a key that is not known.
+    /// [`Error::ConfigSyntax`] if the text is not a JSON object, [`Error::ConfigMissing`] if it
+    /// lacks a required key, [`Error::ConfigValue`] for a value that no such model can have or that
+    /// asks for something this crate does not do, [`Error::ConfigKey`] for a key that is not known.
     pub fn parse(json: &str, file: &str) -> Result<Self, Error> {
         let mut keys = Keys::parse(json, file)?;
         let family = keys

@@ -1,4 +1,5 @@
-//! Rotary frequencies, with every scaling of them that Llama 3, Mistral and Qwen2 use, as transformers computes them.
+//! Rotary frequencies, with every scaling of them that Llama 3, Mistral and Qwen2 use, as
+//! transformers computes them.
 
 use std::f64::consts::PI;
 
@@ -6,10 +7,11 @@ use super::keys::Keys;
 use crate::Error;
 use crate::architecture::{LARGEST, Rope};
 
-/// Reads `rope_theta` and `rope_scaling`, or `rope_parameters`, which newer versions of transformers write for both.
+/// Reads `rope_theta` and `rope_scaling`, or `rope_parameters`, which newer versions of
+/// transformers write for both.
 ///
-/// The share of a head that is rotated, `partial_rotary_factor`, stands beside them or in them. Only 1 is supported. It has to be
-/// there unless it is 1 by default: `whole`.
+/// The share of a head that is rotated, `partial_rotary_factor`, stands beside them or in them.
+/// Only 1 is supported. It has to be there unless it is 1 by default: `whole`.
 pub(super) fn read(
     keys: &mut Keys,
     head_dim: usize,
@@ -53,7 +55,8 @@ pub(super) fn read(
             }
             rope
         }
-        // It differs from no scaling beyond max_position_embeddings only, which is this crate's context.
+        // It differs from no scaling beyond max_position_embeddings only, which
+        // is this crate's context.
         "dynamic" => {
             factor(&mut scaling)?;
             scaling.optional_size("original_max_position_embeddings", LARGEST)?;
@@ -125,9 +128,10 @@ fn llama3(scaling: &mut Keys, plain: Rope) -> Result<Rope, Error> {
     })
 }
 
-/// YaRN: a linear ramp over the pairs, from those that turn `beta_fast` times in the original context, which stay, to
-/// those that turn `beta_slow` times, which are divided by the factor; attention is sharpened. transformers 4.57 takes
-/// `max_position_embeddings` over the original context in the place of `factor`; transformers 5 takes `factor`, as here.
+/// YaRN: a linear ramp over the pairs, from those that turn `beta_fast` times in the original
+/// context, which stay, to those that turn `beta_slow` times, which are divided by the factor;
+/// attention is sharpened. transformers 4.57 takes `max_position_embeddings` over the original
+/// context in the place of `factor`; transformers 5 takes `factor`, as here.
 fn yarn(scaling: &mut Keys, base: f64, head_dim: usize, context: usize) -> Result<Rope, Error> {
     let factor = factor(scaling)?;
     let original = scaling

@@ -275,7 +275,8 @@ fn dynamic_scaling_leaves_the_context_alone() {
     assert_eq!(dynamic.positions, parse(LLAMA).unwrap().positions);
 }
 
-/// YaRN by its formulas in f64, of `factor` 4, not of the context over the original one, 64 over 4096.
+/// YaRN by its formulas in f64, of `factor` 4, not of the context over the
+/// original one, 64 over 4096.
 #[rstest::rstest]
 #[case::plain("", 1.1386294, [0.025693506, 0.00625, 0.0013834965])]
 #[case::given(r#", "attention_factor": 1.5"#, 1.5, [0.025693506, 0.00625, 0.0013834965])]

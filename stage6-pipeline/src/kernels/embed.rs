@@ -9,14 +9,16 @@ use crate::Error;
 use crate::weights::Matrix;
 
 impl Kernels {
-    /// `x[i] = token_table[tokens[i]] + position_table[positions[i]]`, without a position table the first alone. `x` is
-    /// `[n, C]`, `tokens` and `positions` are `[n]`, the tables are `[V, C]` and `[context, C]` of the same dtype.
+    /// `x[i] = token_table[tokens[i]] + position_table[positions[i]]`, without a position table the
+    /// first alone. `x` is `[n, C]`, `tokens` and `positions` are `[n]`, the tables are `[V, C]`
+    /// and `[context, C]` of the same dtype.
     ///
     /// A token or position that has no row makes its row of `x` NaN: see [`Kernels::argmax`].
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the lengths or dtypes do not fit each other, or an array is on another device.
+    /// [`Error::Argument`] if the lengths or dtypes do not fit each other, or an
+    /// array is on another device.
     pub fn embed(
         &self,
         mut x: CudaViewMut<'_, f32>,
@@ -63,15 +65,16 @@ impl Kernels {
         launch.arg(&token_table.bytes);
         launch.optional(position_table.map(|table| &table.bytes));
         launch.arg(&vocab).arg(&context).arg(&columns_arg);
-        // SAFETY: these are the parameters of embed.cu, compiled for this dtype. It reads n tokens and positions and rows that
-        // the tables have, no position table if it is null, and writes n rows of x: all checked above.
+        // SAFETY: these are the parameters of embed.cu, compiled for this dtype. It reads n tokens
+        // and positions and rows that the tables have, no position table if it is null, and writes
+        // n rows of x: all checked above.
         unsafe { launch.launch(config) }?;
         // ANCHOR_END: launch_embed
         Ok(())
     }
 
-    /// `y[i] = x[rows[i]]`: for example the last token of each prompt. `y` is `[n, columns]`, `rows` is `[n]`, `x` has any
-    /// number of rows. A row that `x` does not have is NaN.
+    /// `y[i] = x[rows[i]]`: for example the last token of each prompt. `y` is `[n, columns]`,
+    /// `rows` is `[n]`, `x` has any number of rows. A row that `x` does not have is NaN.
     ///
     /// # Errors
     ///
@@ -101,8 +104,9 @@ impl Kernels {
         launch.arg(&mut y).arg(&rows).arg(&rows).arg(&x);
         launch.optional(None::<&CudaSlice<u8>>);
         launch.arg(&available).arg(&context).arg(&columns_arg);
-        // SAFETY: these are the parameters of embed.cu, compiled for f32, without a position table: it does not read positions
-        // then. It reads rows that x has and writes n rows of y: all checked above.
+        // SAFETY: these are the parameters of embed.cu, compiled for f32, without a position
+        // table: it does not read positions then. It reads rows that x has and writes n rows
+        // of y: all checked above.
         unsafe { launch.launch(config) }?;
         Ok(())
     }

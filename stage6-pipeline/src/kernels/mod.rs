@@ -8,12 +8,13 @@
 //! | `kernels/embed.rs` | rows of tables: token and position embedding |
 //! | `kernels/token.rs` | the choice of the next token, and the counts of a step |
 //!
-//! Each method checks that its arrays have the right length and are on the right device ([`Error::Argument`]), launches
-//! one kernel on the stream and does not wait. Activations are row-major f32 matrices. Nothing that a kernel does depends on
-//! values that the host has copied, so a CUDA graph of these launches can be replayed.
+//! Each method checks that its arrays have the right length and are on the right device
+//! ([`Error::Argument`]), launches one kernel on the stream and does not wait. Activations are
+//! row-major f32 matrices. Nothing that a kernel does depends on values that the host has copied,
+//! so a CUDA graph of these launches can be replayed.
 //!
-//! A kernel is loaded when it is launched for the first time. A stream that is being captured cannot load kernels: launch a
-//! step once before it is captured.
+//! A kernel is loaded when it is launched for the first time. A stream that is being captured
+//! cannot load kernels: launch a step once before it is captured.
 
 mod embed;
 mod norm;
@@ -85,7 +86,8 @@ impl Kernels {
 
     /// A compiled kernel, loaded once.
     pub(crate) fn function(&self, variant: Variant) -> Result<CudaFunction, Error> {
-        // Held while loading, so that no two threads load the same kernel. A panic cannot leave it half changed.
+        // Held while loading, so that no two threads load the same kernel. A panic
+        // cannot leave it half changed.
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(function) = loaded.get(&variant) {
             return Ok(function.clone());

@@ -8,8 +8,8 @@ use crate::weights::{Device, Norm};
 use crate::{Error, NormKind};
 
 impl Kernels {
-    /// Normalises each row of `x` into `y`, both `[n, C]`, as `kind` says: with the weight `[C]`, and the bias `[C]` if there is
-    /// one, which [`NormKind::RmsNorm`] takes too.
+    /// Normalises each row of `x` into `y`, both `[n, C]`, as `kind` says: with the weight `[C]`,
+    /// and the bias `[C]` if there is one, which [`NormKind::RmsNorm`] takes too.
     ///
     /// # Errors
     ///
@@ -51,8 +51,9 @@ impl Kernels {
             .arg(&columns)
             .arg(&centred)
             .arg(&vector);
-        // SAFETY: these are the parameters of normalise.cu. It touches n rows of x and y and `columns` elements of the weight
-        // and of the bias, if it is not null: all checked above. It reads by vectors only aligned rows.
+        // SAFETY: these are the parameters of normalise.cu. It touches n rows of x and y and
+        // `columns` elements of the weight and of the bias, if it is not null: all checked above.
+        // It reads by vectors only aligned rows.
         unsafe { launch.launch(config) }?;
         // ANCHOR_END: launch_norm
         Ok(())

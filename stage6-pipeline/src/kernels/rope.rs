@@ -21,13 +21,14 @@ pub struct Heads {
 }
 
 impl Kernels {
-    /// Rotates the queries and keys of `qkv` in place, half-split: see [`Rope`](crate::Rope). `qkv` is
-    /// `[n, (H + 2 H_kv) D]`, `positions` is `[n]`, and `inverse_frequencies` is `[D / 2]`. Sine and cosine are multiplied by
-    /// `attention_factor`.
+    /// Rotates the queries and keys of `qkv` in place, half-split: see [`Rope`](crate::Rope). `qkv`
+    /// is `[n, (H + 2 H_kv) D]`, `positions` is `[n]`, and `inverse_frequencies` is `[D / 2]`. Sine
+    /// and cosine are multiplied by `attention_factor`.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the lengths do not fit each other, `D` is above 256 or an array is on another device.
+    /// [`Error::Argument`] if the lengths do not fit each other, `D` is above 256 or an
+    /// array is on another device.
     pub fn rope(
         &self,
         mut qkv: CudaViewMut<'_, f32>,
@@ -67,8 +68,9 @@ impl Kernels {
             .arg(&rotated)
             .arg(&head_dim)
             .arg(&row);
-        // SAFETY: these are the parameters of rope.cu. It touches the first heads of n rows of qkv, n positions and D / 2
-        // frequencies, which its shared memory has room for: all checked above.
+        // SAFETY: these are the parameters of rope.cu. It touches the first heads of n
+        // rows of qkv, n positions and D / 2 frequencies, which its shared memory has
+        // room for: all checked above.
         unsafe { launch.launch(config) }?;
         // ANCHOR_END: launch_rope
         Ok(())

@@ -9,8 +9,9 @@ use crate::Error;
 const THREADS: usize = 128;
 
 impl Kernels {
-    /// The index of the largest logit of each row, the smallest index of equal ones. `logits` is `[n, V]`, `tokens` is `[n]`.
-    /// −1 for a row that holds a NaN or whose largest logit is infinite, which [`Kernels::embed`] turns into NaN: once wrong, a
+    /// The index of the largest logit of each row, the smallest index of equal ones.
+    /// `logits` is `[n, V]`, `tokens` is `[n]`. −1 for a row that holds a NaN or whose
+    /// largest logit is infinite, which [`Kernels::embed`] turns into NaN: once wrong, a
     /// sequence stays so until the host looks.
     ///
     /// # Errors
@@ -37,7 +38,8 @@ impl Kernels {
         let [vocab] = checks.sizes([("logits", vocab)])?;
         let mut launch = self.stream.launch_builder(&function);
         launch.arg(&mut tokens).arg(&logits).arg(&vocab);
-        // SAFETY: these are the parameters of argmax.cu. It reads n rows of the logits and writes n tokens: checked above.
+        // SAFETY: these are the parameters of argmax.cu. It reads n rows of the logits and writes
+        // n tokens: checked above.
         unsafe { launch.launch(config) }?;
         Ok(())
     }

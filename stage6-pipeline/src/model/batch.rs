@@ -14,10 +14,12 @@ use crate::sampler::unusable;
 /// Tokens of a page of the cache.
 const PAGE: usize = 64;
 
-/// Sequences on one device: the keys and values of their tokens so far, and the memory that passes work in.
+/// Sequences on one device: the keys and values of their tokens so far, and the
+/// memory that passes work in.
 ///
-/// The cache is paged. So a batch is whatever sequences a call names, in any order; one that has ended gives its pages to the
-/// next. A contiguous cache would have a row for each place in the batch, and an empty place would cost as much as a full one.
+/// The cache is paged. So a batch is whatever sequences a call names, in any order; one that has
+/// ended gives its pages to the next. A contiguous cache would have a row for each place in the
+/// batch, and an empty place would cost as much as a full one.
 ///
 /// ```no_run
 /// # use stage6_pipeline::{Error, Model};
@@ -127,18 +129,20 @@ impl<'m> Batch<'m> {
         self.tokens
     }
 
-    /// Passes the next tokens of some sequences through the model. [`Batch::logits`] and [`Batch::likeliest`] then tell of the
-    /// token that follows the last one of each, in the order of `new`.
+    /// Passes the next tokens of some sequences through the model. [`Batch::logits`]
+    /// and [`Batch::likeliest`] then tell of the token that follows the last one of
+    /// each, in the order of `new`.
     ///
-    /// There are two phases. *Prefill*: the first tokens of a sequence, its prompt, are one pass, whose queries attend to the new
-    /// keys alone. *Decode*: where each sequence has one new token behind others, all sequences are one pass, whose queries attend
-    /// to the cache. More tokens behind others go through the kernels of the second phase, 16 at a time.
+    /// There are two phases. *Prefill*: the first tokens of a sequence, its prompt, are one pass,
+    /// whose queries attend to the new keys alone. *Decode*: where each sequence has one new token
+    /// behind others, all sequences are one pass, whose queries attend to the cache. More tokens
+    /// behind others go through the kernels of the second phase, 16 at a time.
     ///
     /// # Errors
     ///
-    /// [`Error::NoTokens`], [`Error::TokenOutOfRange`], [`Error::ContextFull`], [`Error::BatchFull`], [`Error::Sequence`]: no
-    /// sequence has changed. [`Error::Driver`] if a kernel fails: the sequences of the call are lost, free them. There are no
-    /// logits then.
+    /// [`Error::NoTokens`], [`Error::TokenOutOfRange`], [`Error::ContextFull`],
+    /// [`Error::BatchFull`], [`Error::Sequence`]: no sequence has changed. [`Error::Driver`] if a
+    /// kernel fails: the sequences of the call are lost, free them. There are no logits then.
     // ANCHOR: forward
     pub fn forward(&mut self, new: &[(SequenceId, &[u32])]) -> Result<(), Error> {
         self.check(new)?;
@@ -179,12 +183,14 @@ impl<'m> Batch<'m> {
         Ok(self.model.stream.clone_dtoh(&self.logits.range(at, 1))?)
     }
 
-    /// The likeliest token of one row of the last call; of several with the same logit, the one with the smallest id. The first
-    /// call copies the tokens of all rows to the host, 4 bytes each; the logits stay where they are.
+    /// The likeliest token of one row of the last call; of several with the same logit, the one
+    /// with the smallest id. The first call copies the tokens of all rows to the host, 4 bytes
+    /// each; the logits stay where they are.
     ///
     /// # Errors
     ///
-    /// Those of [`Batch::logits`]; [`Error::Logit`] if a logit is NaN or positive infinity, or all are negative infinity.
+    /// Those of [`Batch::logits`]; [`Error::Logit`] if a logit is NaN or positive infinity, or
+    /// all are negative infinity.
     pub fn likeliest(&mut self, row: usize) -> Result<u32, Error> {
         let (at, rows) = (self.row(row)?, self.rows.len());
         let tokens = self.inputs.read_tokens(&self.model.stream, rows)?;
@@ -299,8 +305,9 @@ impl<'m> Batch<'m> {
         model.kernels.argmax(next, self.logits.range(row, 1))
     }
 
-    /// One token of each of some sequences. If the last call left the same batch and these are the likeliest tokens, nothing
-    /// is copied to the device; from the third step of a batch size and number of splits on, the launches are one replay of a graph.
+    /// One token of each of some sequences. If the last call left the same batch and these are the
+    /// likeliest tokens, nothing is copied to the device; from the third step of a batch size and
+    /// number of splits on, the launches are one replay of a graph.
     // ANCHOR: decode
     fn decode(&mut self, new: &[(SequenceId, u32)]) -> Result<(), Error> {
         let (model, batch) = (self.model, new.len());
@@ -337,7 +344,8 @@ impl<'m> Batch<'m> {
     }
     // ANCHOR_END: decode
 
-    /// The launches of a decode step. A graph has them all: they depend on nothing but `batch` and the number of splits.
+    /// The launches of a decode step. A graph has them all: they depend on nothing but `batch`
+    /// and the number of splits.
     fn launch_step(&mut self, batch: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let model = self.model;
         // SAFETY: `decode` prepares the cache once for each launch or replay of this.

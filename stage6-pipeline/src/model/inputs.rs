@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DriverError};
 
-/// A token and a position for each row of a pass. A decode step replaces the tokens by the likeliest next ones and advances the
-/// positions, so that a step that follows it needs nothing from the host.
+/// A token and a position for each row of a pass. A decode step replaces the tokens by
+/// the likeliest next ones and advances the positions, so that a step that follows it
+/// needs nothing from the host.
 #[derive(Debug)]
 pub(super) struct Inputs {
     pub tokens: CudaSlice<i32>,

@@ -20,9 +20,9 @@ use crate::{Architecture, Config, Error, Kernels, ModelFiles, Positions, Weights
 
 /// A decoder whose parameters lie in the memory of one device.
 ///
-/// It has a context object and a stream of its own: everything that it and its [`Batch`]es launch is in the order of that stream.
-/// It is not `Sync`: while one batch captures a step as a graph, what another thread launches on the stream would become part of
-/// the graph.
+/// It has a context object and a stream of its own: everything that it and its [`Batch`]es launch
+/// is in the order of that stream. It is not `Sync`: while one batch captures a step as a graph,
+/// what another thread launches on the stream would become part of the graph.
 ///
 /// ```compile_fail,E0277
 /// fn shared<T: Sync>() {}
@@ -53,12 +53,13 @@ struct Rotation {
 }
 
 impl Model {
-    /// Checks the config and every tensor of `files`, opens device `ordinal`, loads the kernels and uploads the parameters.
+    /// Checks the config and every tensor of `files`, opens device `ordinal`, loads the kernels
+    /// and uploads the parameters.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::load`] and [`Weights::load`]; [`Error::Gpu`] if the device is not there or a kernel
-    /// cannot be loaded; [`Error::Driver`] if the device has not enough memory.
+    /// Those of [`Config::load`] and [`Weights::load`]; [`Error::Gpu`] if the device is not there
+    /// or a kernel cannot be loaded; [`Error::Driver`] if the device has not enough memory.
     pub fn load(files: &ModelFiles, ordinal: usize) -> Result<Self, Error> {
         let config = Config::load(files)?;
         let stream = own_stream(ordinal)?;
@@ -66,7 +67,8 @@ impl Model {
         Self::new(config.architecture, weights, stream)
     }
 
-    /// A decoder that nobody has trained: opens device `ordinal`, and draws parameters from a seed. Matrices are `dtype`.
+    /// A decoder that nobody has trained: opens device `ordinal`, and draws parameters from a
+    /// seed. Matrices are `dtype`.
     ///
     /// # Errors
     ///
@@ -112,10 +114,10 @@ impl Model {
         self
     }
 
-    /// The same with the cached tokens of a sequence split into `splits` parts, instead of by the rule of
-    /// [`stage5_decode::splits()`]. The rule looks at the batch and the longest sequence in it, and other parts round otherwise:
-    /// with a fixed number, a sequence gets the same bits in every batch of up to 8. (Products of more rows add in another
-    /// order.)
+    /// The same with the cached tokens of a sequence split into `splits` parts, instead of by the
+    /// rule of [`stage5_decode::splits()`]. The rule looks at the batch and the longest sequence in
+    /// it, and other parts round otherwise: with a fixed number, a sequence gets the same bits in
+    /// every batch of up to 8. (Products of more rows add in another order.)
     ///
     /// # Errors
     ///
@@ -142,13 +144,15 @@ impl Model {
         self.cache
     }
 
-    /// The context on the device, for questions about the device. No stream can be made of a reference.
+    /// The context on the device, for questions about the device. No stream
+    /// can be made of a reference.
     pub fn context(&self) -> &CudaContext {
         self.stream.context()
     }
 
-    /// Bytes that a decode step of `batch` sequences of `tokens` tokens each has to read: the weights once, and keys and values of
-    /// every token. Embeddings, of which a few rows are read, do not count.
+    /// Bytes that a decode step of `batch` sequences of `tokens` tokens each has to read:
+    /// the weights once, and keys and values of every token. Embeddings, of which a few
+    /// rows are read, do not count.
     pub fn step_bytes(&self, batch: usize, tokens: usize) -> usize {
         let a = &self.architecture;
         let vector = |vector: &Option<CudaSlice<f32>>| vector.as_ref().map_or(0, |v| v.num_bytes());
@@ -173,12 +177,13 @@ impl Model {
             + cached.sum::<usize>()
     }
 
-    /// Room for `sequences` sequences of up to `tokens` tokens each, prompt and continuation together; no sequence yet.
+    /// Room for `sequences` sequences of up to `tokens` tokens each, prompt and continuation
+    /// together; no sequence yet.
     ///
     /// # Errors
     ///
-    /// [`Error::ContextFull`] if `tokens` is more than the model's context, [`Error::Driver`] if the device has not enough
-    /// memory.
+    /// [`Error::ContextFull`] if `tokens` is more than the model's context, [`Error::Driver`] if
+    /// the device has not enough memory.
     pub fn batch(&self, sequences: usize, tokens: usize) -> Result<Batch<'_>, Error> {
         Batch::new(self, sequences, tokens)
     }
@@ -187,8 +192,8 @@ impl Model {
 /// A stream of a context object of its own. A default stream cannot be captured.
 fn own_stream(ordinal: usize) -> Result<Arc<CudaStream>, Error> {
     let context = gpu::context(ordinal)?;
-    // SAFETY: the context object belongs to one model, which gives away neither it nor its stream: all memory of the context
-    // is used in the order of one stream.
+    // SAFETY: the context object belongs to one model, which gives away neither it nor its stream:
+    // all memory of the context is used in the order of one stream.
     unsafe { context.disable_event_tracking() };
     Ok(context.new_stream()?)
 }

@@ -17,13 +17,16 @@ use crate::{Architecture, Epilogue, Error, Mlp, Weights};
 /// Keys that the tokens of a pass attend to.
 #[derive(Debug)]
 pub(super) enum Phase<'w> {
-    /// To each other: they are the first ones of one sequence. Stage 4 has a kernel for many queries.
+    /// To each other: they are the first ones of one sequence. Stage 4 has a
+    /// kernel for many queries.
     Prefill,
-    /// To the cache: they are the last ones, as many of each sequence. Stage 5 has kernels for a few queries.
+    /// To the cache: they are the last ones, as many of each sequence. Stage 5 has
+    /// kernels for a few queries.
     Decode(&'w mut Workspace),
 }
 
-/// A pass of `n` tokens of each of `batch` sequences. The cache counts them already. Either number is 1.
+/// A pass of `n` tokens of each of `batch` sequences. The cache counts them
+/// already. Either number is 1.
 pub(super) struct Pass<'a> {
     pub model: &'a Model,
     pub cache: &'a mut PagedCache,
@@ -131,14 +134,7 @@ impl Pass<'_> {
         let parts = Parts::of(a, self.n);
         let b = &mut *self.buffers;
         let qkv = b.qkv.first(rows);
-        let inputs = stage4::Inputs {
-            q: qkv.slice(..),
-            k: qkv.slice(parts.k..),
-            v: qkv.slice(parts.v..),
-            mask: None,
-            key_lengths: None,
-            blocks: None,
-        };
+        let inputs = stage4::Inputs::new(qkv.slice(..), qkv.slice(parts.k..), qkv.slice(parts.v..));
         let outputs = stage4::Outputs {
             o: b.attended.first_mut(rows),
             lse: None,

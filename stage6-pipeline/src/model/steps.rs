@@ -9,7 +9,8 @@ use stage5_decode::Workspace;
 
 use crate::Error;
 
-/// The most steps that a batch keeps. A graph and a workspace are memory, and a batch may have many sizes.
+/// The most steps that a batch keeps. A graph and a workspace are memory, and a
+/// batch may have many sizes.
 const MOST: usize = 32;
 
 /// The steps of a batch, by batch size and number of splits: the [`MOST`] that ran last.
@@ -30,7 +31,8 @@ impl<S> Steps<S> {
         Some(self.0.remove(at).1)
     }
 
-    /// Keeps a step that has run, and drops the one that ran the longest time ago if there are too many.
+    /// Keeps a step that has run, and drops the one that ran the longest time
+    /// ago if there are too many.
     pub fn keep(&mut self, key: (usize, usize), step: S) {
         if self.0.len() == MOST {
             self.0.remove(0);
@@ -39,8 +41,8 @@ impl<S> Steps<S> {
     }
 }
 
-/// A decode step of some batch size and number of splits: its first run launches kernels, which loads them; its second run
-/// captures a graph; all others replay it.
+/// A decode step of some batch size and number of splits: its first run launches kernels, which
+/// loads them; its second run captures a graph; all others replay it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub workspace: Workspace,
@@ -88,8 +90,8 @@ fn capture(
     stream: &Arc<CudaStream>,
     launch: impl FnOnce() -> Result<(), Error>,
 ) -> Result<CudaGraph, Error> {
-    // Other threads may go on allocating and loading for models of their own. None launches on this stream: a model stays with
-    // one thread.
+    // Other threads may go on allocating and loading for models of their own. None launches on this
+    // stream: a model stays with one thread.
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let launched = launch();
     // Also after an error, so that the stream can be used again.

@@ -1,4 +1,5 @@
-//! The chat template of a model: a Jinja template that writes a conversation as the text it was trained on.
+//! The chat template of a model: a Jinja template that writes a conversation as
+//! the text it was trained on.
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, Value as Jinja, context};

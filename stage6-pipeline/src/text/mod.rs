@@ -1,5 +1,5 @@
-//! Text to tokens and back: byte-level BPE and SentencePiece's BPE, chat templates, and decoding a stream without ever
-//! cutting a character.
+//! Text to tokens and back: byte-level BPE and SentencePiece's BPE, chat templates, and decoding a
+//! stream without ever cutting a character.
 
 mod chat;
 mod pieces;
@@ -29,13 +29,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// Reads `tokenizer.json` of `files` and checks it against the model, and the chat template if there is one.
+    /// Reads `tokenizer.json` of `files` and checks it against the model, and the chat
+    /// template if there is one.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`] if the file is malformed, is neither byte-level BPE (GPT-2, Llama 3, Qwen2) nor
-    /// SentencePiece's BPE (Llama 2, Mistral), has tokens outside the model's vocabulary, or would cut, pad or vary a
-    /// text; [`Error::ChatTemplate`].
+    /// [`Error::Tokenizer`] if the file is malformed, is neither byte-level BPE (GPT-2, Llama 3,
+    /// Qwen2) nor SentencePiece's BPE (Llama 2, Mistral), has tokens outside the model's
+    /// vocabulary, or would cut, pad or vary a text; [`Error::ChatTemplate`].
     pub fn load(files: &ModelFiles, architecture: &Architecture) -> Result<Self, Error> {
         let file = files.name_of("tokenizer.json");
         let wrong = |reason: String| Error::Tokenizer {
@@ -109,16 +110,19 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyPrompt`] if the text is empty, [`Error::Tokenizer`] if the tokenizer itself fails.
+    /// [`Error::EmptyPrompt`] if the text is empty, [`Error::Tokenizer`] if
+    /// the tokenizer itself fails.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         self.tokens(text, true)
     }
 
-    /// The tokens of a conversation, written as the model's chat template says, up to where the assistant speaks.
+    /// The tokens of a conversation, written as the model's chat template says, up to
+    /// where the assistant speaks.
     ///
     /// # Errors
     ///
-    /// [`Error::ChatTemplate`] if there is no template or it refuses the messages, and those of [`Text::encode`].
+    /// [`Error::ChatTemplate`] if there is no template or it refuses the messages, and
+    /// those of [`Text::encode`].
     pub fn encode_chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
         // The template has written what stands before the text.
         self.tokens(&self.render_chat(messages)?, false)
@@ -144,7 +148,8 @@ impl Text {
         &self.end
     }
 
-    /// The text of tokens from the beginning of a text on: without the space that SentencePiece puts before it.
+    /// The text of tokens from the beginning of a text on: without the space that
+    /// SentencePiece puts before it.
     pub fn decode(&self, tokens: &[u32]) -> String {
         let mut decoder = self.decoder();
         let mut text: String = tokens.iter().map(|&token| decoder.push(token)).collect();
@@ -200,8 +205,8 @@ fn guarded<T>(file: &str, work: impl FnOnce() -> T) -> Result<T, Error> {
     })
 }
 
-/// Turns tokens into text as they come. A token may end in the middle of a character: its first bytes are
-/// kept until the rest has come.
+/// Turns tokens into text as they come. A token may end in the middle of a character: its first
+/// bytes are kept until the rest has come.
 #[derive(Debug)]
 pub struct StreamDecoder<'t> {
     text: &'t Text,
@@ -210,9 +215,9 @@ pub struct StreamDecoder<'t> {
 }
 
 impl StreamDecoder<'_> {
-    /// The text that `token` completes; may be empty. Bytes that can never become a character come out as
-    /// U+FFFD, one for each maximal part, as [`String::from_utf8_lossy`] does. A special token, or an id that
-    /// the tokenizer does not have, gives nothing.
+    /// The text that `token` completes; may be empty. Bytes that can never become a character come
+    /// out as U+FFFD, one for each maximal part, as [`String::from_utf8_lossy`] does. A special
+    /// token, or an id that the tokenizer does not have, gives nothing.
     pub fn push(&mut self, token: u32) -> String {
         if let Some(bytes) = self.text.bytes.get(&token) {
             self.pending.extend_from_slice(bytes);
@@ -223,7 +228,8 @@ impl StreamDecoder<'_> {
         String::from_utf8_lossy(&ready).into_owned()
     }
 
-    /// The rest of the text when the stream ends: nothing, or U+FFFD for a character that was never completed.
+    /// The rest of the text when the stream ends: nothing, or U+FFFD for a character
+    /// that was never completed.
     pub fn finish(self) -> String {
         String::from_utf8_lossy(&self.pending).into_owned()
     }
@@ -233,7 +239,8 @@ impl StreamDecoder<'_> {
 fn complete_prefix(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last();
     let open = last.map_or(0, |chunk| match chunk.invalid() {
-        // Incomplete rather than wrong: the decoder ran out of bytes, so some continuation would be valid.
+        // Incomplete rather than wrong: the decoder ran out of bytes, so some
+        // continuation would be valid.
         tail if std::str::from_utf8(tail).is_err_and(|e| e.error_len().is_none()) => tail.len(),
         _ => 0,
     });

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 pub(super) enum Pieces {
     /// Each byte as a printable character: GPT-2, Llama 3, Qwen2.
     ByteLevel,
-    /// Characters, with U+2581 for a space, and `<0x0A>` for a byte: Llama 2, Mistral. The tokenizer puts a space before
-    /// the text if `leading_space`.
+    /// Characters, with U+2581 for a space, and `<0x0A>` for a byte: Llama 2, Mistral. The
+    /// tokenizer puts a space before the text if `leading_space`.
     SentencePiece { leading_space: bool },
 }
 
 impl Pieces {
-    /// The spelling that the decoder of a `tokenizer.json` reads; none for a decoder that is not known.
+    /// The spelling that the decoder of a `tokenizer.json` reads; none for a
+    /// decoder that is not known.
     pub(super) fn from_decoder(decoder: &Value) -> Option<Self> {
         let kind = |decoder: &Value| decoder["type"].as_str().map(str::to_owned);
         match kind(decoder)?.as_str() {
@@ -60,8 +61,8 @@ fn byte_token(token: &str) -> Option<u8> {
 
 /// The byte that a character of a byte-level token stands for.
 ///
-/// GPT-2 writes each byte as a printable character: those of `!..~`, `¡..¬` and `®..ÿ` as themselves, and the
-/// 68 others, in order, as the characters from U+0100 on.
+/// GPT-2 writes each byte as a printable character: those of `!..~`, `¡..¬` and `®..ÿ` as
+/// themselves, and the 68 others, in order, as the characters from U+0100 on.
 fn byte_of(c: char) -> Option<u8> {
     let printable = |b: &u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     match u8::try_from(c) {

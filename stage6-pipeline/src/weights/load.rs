@@ -66,17 +66,19 @@ const LLAMA: Names = Names {
 const HEAD: &str = "lm_head.weight";
 
 impl<M: Memory> Weights<M> {
-    /// Reads every parameter from the weights of `files`, checks it and puts it into `memory`, one after the other:
-    /// the host holds no more than two copies of one tensor.
+    /// Reads every parameter from the weights of `files`, checks it and puts it into `memory`, one
+    /// after the other: the host holds no more than two copies of one tensor.
     ///
-    /// Tensor names are Hugging Face's, with or without the prefix `transformer.` or `model.`. GPT-2's linear layers,
-    /// stored `[in, out]`, are transposed. The causal-mask buffers and rotary tables of old checkpoints are left alone,
-    /// and so is an `lm_head.weight` that equals the embedding it is tied to.
+    /// Tensor names are Hugging Face's, with or without the prefix `transformer.` or `model.`.
+    /// GPT-2's linear layers, stored `[in, out]`, are transposed. The causal-mask buffers and
+    /// rotary tables of old checkpoints are left alone, and so is an `lm_head.weight` that equals
+    /// the embedding it is tied to.
     ///
     /// # Errors
     ///
-    /// [`Error::SafetensorsSyntax`] for a damaged file, [`Error::TensorTwice`], [`Error::MissingTensor`],
-    /// [`Error::TensorShape`], [`Error::TensorDtype`], [`Error::TensorNotFinite`], [`Error::ExtraTensor`],
+    /// [`Error::SafetensorsSyntax`] for a damaged file, [`Error::TensorTwice`],
+    /// [`Error::MissingTensor`], [`Error::TensorShape`], [`Error::TensorDtype`],
+    /// [`Error::TensorNotFinite`], [`Error::ExtraTensor`],
     /// [`Error::UntiedHead`]; those of `memory`.
     pub fn load(files: &ModelFiles, config: &Config, memory: &M) -> Result<Self, Error> {
         let tensors = Tensors::open(&files.weights)?;
@@ -116,8 +118,9 @@ struct Loader<'t, 'f, M> {
 }
 
 impl Loader<'_, '_, Nowhere> {
-    /// Goes through all tensors as if to load them: names, shapes and dtypes. A tensor that nothing reads would be left
-    /// out of the model silently, for example a bias that the config does not tell of: it is refused.
+    /// Goes through all tensors as if to load them: names, shapes and dtypes. A tensor that
+    /// nothing reads would be left out of the model silently, for example a bias that the config
+    /// does not tell of: it is refused.
     fn check(mut self, architecture: &Architecture) -> Result<(), Error> {
         self.checked = Some(RefCell::default());
         self.load(architecture)?;

@@ -1,5 +1,5 @@
-//! The parameters of a decoder. They come from the files of a checkpoint (`weights/load.rs`) or from a seed
-//! (`weights/random.rs`), and go one by one into the memory of the host or of a device.
+//! The parameters of a decoder. They come from the files of a checkpoint (`weights/load.rs`) or
+//! from a seed (`weights/random.rs`), and go one by one into the memory of the host or of a device.
 
 mod load;
 mod random;
@@ -16,8 +16,8 @@ pub use tensors::{Bytes, TensorFile};
 
 /// The parameters of a decoder, in the memory of the host or of a device.
 ///
-/// Letters in shapes are those of [`Architecture`](crate::Architecture). Every matrix is row-major and keeps the dtype of its file; vectors
-/// are f32.
+/// Letters in shapes are those of [`Architecture`](crate::Architecture). Every matrix is row-major
+/// and keeps the dtype of its file; vectors are f32.
 #[derive(Debug)]
 pub struct Weights<M: Memory> {
     /// Token embedding `[V, C]`.
@@ -37,13 +37,15 @@ pub struct Weights<M: Memory> {
 pub struct Block<M: Memory> {
     /// Norm before attention.
     pub attention_norm: Norm<M>,
-    /// Projection `[(H + 2 H_kv) D, C]`: the rows of the queries, then of the keys, then of the values.
+    /// Projection `[(H + 2 H_kv) D, C]`: the rows of the queries, then of the
+    /// keys, then of the values.
     pub qkv: Linear<M>,
     /// Projection of the attention output, `[C, H D]`.
     pub out: Linear<M>,
     /// Norm before the feed-forward part.
     pub mlp_norm: Norm<M>,
-    /// First layer of the feed-forward part: `[F, C]`, or with SwiGLU `[2F, C]`, the rows of the gate first.
+    /// First layer of the feed-forward part: `[F, C]`, or with SwiGLU `[2F, C]`,
+    /// the rows of the gate first.
     pub up: Linear<M>,
     /// Last layer of the feed-forward part, `[C, F]`.
     pub down: Linear<M>,

@@ -8,9 +8,9 @@ use crate::Error;
 use crate::architecture::{Architecture, NormKind, Positions};
 
 impl<M: Memory> Weights<M> {
-    /// Weights of which every element is drawn from a seed, one tensor after the other; matrices are `dtype`. The same
-    /// seed gives the same weights on every machine. Rows have a length near 1, norms weigh near 1, biases are small:
-    /// activations keep their size through all layers.
+    /// Weights of which every element is drawn from a seed, one tensor after the other; matrices
+    /// are `dtype`. The same seed gives the same weights on every machine. Rows have a length near
+    /// 1, norms weigh near 1, biases are small: activations keep their size through all layers.
     ///
     /// # Errors
     ///

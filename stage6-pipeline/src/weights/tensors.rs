@@ -1,7 +1,8 @@
 //! The tensors of one or more safetensors files: found by name, checked, and read one at a time.
 //!
-//! Nothing is allocated by what a header claims: a header is read if the file is as long as it says, and a tensor if
-//! its bytes are in the file. A sparse file can be longer than memory: that is an error.
+//! Nothing is allocated by what a header claims: a header is read if the file is as long as
+//! it says, and a tensor if its bytes are in the file. A sparse file can be longer than
+//! memory: that is an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -131,8 +132,8 @@ impl TensorFile {
             return Err(self.syntax(SafeTensorError::InvalidHeaderLength));
         }
         let head = self.read(8..header + 8)?;
-        // Checks that offsets leave no gap and do not overlap, and that every tensor has the bytes that its dtype and
-        // shape ask for.
+        // Checks that offsets leave no gap and do not overlap, and that every tensor has the bytes
+        // that its dtype and shape ask for.
         let metadata: Metadata = serde_json::from_slice(&head)
             .map_err(|source| self.syntax(SafeTensorError::InvalidHeaderDeserialization(source)))?;
         let data = metadata.data_len() as u64;

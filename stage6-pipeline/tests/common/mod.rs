@@ -31,7 +31,8 @@ pub struct Fixture {
     pub tokens: Vec<u32>,
     /// The most probable tokens that follow; none is close to the second.
     pub greedy: Vec<u32>,
-    /// After each token of the prompt, `[n][V]`, computed in f64 from the weights as they are in the file.
+    /// After each token of the prompt, `[n][V]`, computed in f64 from the weights
+    /// as they are in the file.
     pub logits: Vec<Vec<f32>>,
     /// The same in the half precision of the file; none if it is f32.
     pub half: Option<Vec<Vec<f32>>>,

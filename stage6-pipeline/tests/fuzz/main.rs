@@ -1,7 +1,8 @@
-//! Broken model files: an error may come of them; no panic, no hang, and no more memory than the files are long.
+//! Broken model files: an error may come of them; no panic, no hang, and no more memory
+//! than the files are long.
 //!
-//! A fixed number of cases with fixed seeds; `FUZZ_SECONDS=600` goes on that long with fresh ones, and `FUZZ_SEED=n` runs
-//! one case:
+//! A fixed number of cases with fixed seeds; `FUZZ_SECONDS=600` goes on that long with fresh ones,
+//! and `FUZZ_SEED=n` runs one case:
 //!
 //! ```text
 //! FUZZ_SECONDS=600 cargo test -p stage6-pipeline --test fuzz
@@ -111,7 +112,8 @@ fn case(seed: u64, models: &[ModelFiles]) -> Duration {
             let mut bytes = weights(&files);
             let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
             match random.below(4) {
-                // The header and its length; the text keeps its length, or the file is cut where it ends.
+                // The header and its length; the text keeps its length, or the
+                // file is cut where it ends.
                 0 => bytes[random.below(8)] = random.bits() as u8,
                 1 => bytes.truncate(random.below(bytes.len())),
                 _ => {
@@ -160,7 +162,8 @@ fn text(random: &mut Random, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One to four changes to JSON: a byte, a piece that goes or comes twice, a number, a word in the place of another.
+/// One to four changes to JSON: a byte, a piece that goes or comes twice, a number, a word
+/// in the place of another.
 fn mutate(random: &mut Random, text: &mut Vec<u8>) {
     for _ in 0..=random.below(4) {
         if text.is_empty() {
@@ -233,8 +236,8 @@ fn word(text: &[u8], at: usize) -> std::ops::Range<usize> {
 }
 
 fn run(count: u64, case: impl Fn(u64) -> Duration) {
-    // The tokenizer library panics on some files, and the crate makes an error of it. A backtrace would take more memory
-    // than any case may.
+    // The tokenizer library panics on some files, and the crate makes an error of it. A backtrace
+    // would take more memory than any case may.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>());
     let number = |name| number(name).map(|parsed| parsed.expect("a whole number"));

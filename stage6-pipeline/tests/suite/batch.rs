@@ -101,8 +101,8 @@ fn requests_join_and_leave(#[case] places: usize) {
     assert!(!generations.step(|_, _| panic!("nothing is left")).unwrap());
 }
 
-/// Prefill, and then token after token: the same logits as a prefill of everything, at every fourth of 100 positions. One of
-/// them is the first token of the second page.
+/// Prefill, and then token after token: the same logits as a prefill of everything, at every fourth
+/// of 100 positions. One of them is the first token of the second page.
 #[test]
 fn every_step_gives_the_logits_of_its_recomputation() {
     let fixture = fixture("llama3");
@@ -175,8 +175,8 @@ fn what_does_not_fit_changes_nothing() {
     assert!(matches!(model.batch(1, 76), Err(Error::ContextFull { .. })));
 }
 
-/// A model whose last norm gives ones, and whose output matrix has `weight` in the rows of some tokens: greedy or drawn, no token
-/// is chosen.
+/// A model whose last norm gives ones, and whose output matrix has `weight` in the rows of some
+/// tokens: greedy or drawn, no token is chosen.
 #[rstest]
 #[case::infinite(5..6, 3e38, (5, f32::INFINITY))]
 #[case::two(7..9, 3e38, (7, f32::INFINITY))]
@@ -210,7 +210,8 @@ fn logits_that_no_token_can_be_drawn_from(
     assert_eq!((generations.left(), generations.finish(0)), (0, None));
 }
 
-/// The batch has pages for two sequences, so a third generation has none if the first two keep theirs.
+/// The batch has pages for two sequences, so a third generation has none if
+/// the first two keep theirs.
 #[test]
 fn generations_that_are_dropped_give_their_pages_back() {
     let model = model();

@@ -1,4 +1,5 @@
-//! Checkpoints that must be refused, each with an error that names what is wrong, and those that must not.
+//! Checkpoints that must be refused, each with an error that names what is wrong,
+//! and those that must not.
 
 use std::time::{Duration, Instant};
 
@@ -230,7 +231,8 @@ fn with_header(header: &str, data: usize) -> Vec<u8> {
     [&length[..], header.as_bytes(), &vec![0; data]].concat()
 }
 
-/// Files that claim terabytes, or contradict themselves: refused at once, by what their header says.
+/// Files that claim terabytes, or contradict themselves: refused at once,
+/// by what their header says.
 #[rstest]
 #[case::endless_header(u64::MAX.to_le_bytes().to_vec())]
 #[case::long_header((1_u64 << 40).to_le_bytes().to_vec())]

@@ -1,4 +1,5 @@
-//! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py` says which, and made them.
+//! Every layout of a checkpoint against Hugging Face transformers: `fixtures/make.py`
+//! says which, and made them.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +10,13 @@ use rstest::rstest;
 use safetensors::tensor::Dtype as Element;
 use stage6_pipeline::{Config, Dtype, Finish, Host, Model, Request, Sampling, Weights};
 
-/// Of an f32 checkpoint: the largest difference of a logit, over the RMS of the logits of its position.
+/// Of an f32 checkpoint: the largest difference of a logit, over the RMS of
+/// the logits of its position.
 const TOLERANCE: f64 = FACTOR * 1e-5;
 
-/// The worst is 1.7 (`qwen2`), and 0.7 is transformers' own: it computes angles in f32, in f64 all else. Sums of f32 products
-/// round once for each term, and a GPU's compiler may contract them otherwise.
+/// The worst is 1.7 (`qwen2`), and 0.7 is transformers' own: it computes angles in f32, in
+/// f64 all else. Sums of f32 products round once for each term, and a GPU's compiler may
+/// contract them otherwise.
 const FACTOR: f64 = 4.0;
 
 fn model(name: &str) -> (Model, Fixture) {
@@ -33,7 +36,8 @@ fn error(found: &[f32], expected: &[f32]) -> f64 {
     differences.max_by(f64::total_cmp).unwrap() / rms
 }
 
-/// The largest error of the logits that are seen after each of `cuts`: prefill, chunks behind it, tokens one by one.
+/// The largest error of the logits that are seen after each of `cuts`: prefill, chunks
+/// behind it, tokens one by one.
 fn worst(model: &Model, Fixture { tokens, logits, .. }: &Fixture, cuts: &[usize]) -> f64 {
     let mut session = Session::new(model);
     let mut seen = 0;
@@ -57,7 +61,8 @@ fn allowed(Fixture { logits, half, .. }: &Fixture) -> f64 {
     errors.max_by(f64::total_cmp).unwrap()
 }
 
-/// Weights of half precision are those of the file, and stay half; sums are f32. transformers rounds every activation then.
+/// Weights of half precision are those of the file, and stay half; sums are f32. transformers
+/// rounds every activation then.
 #[rstest]
 fn logits_are_those_of_transformers(
     #[values(
@@ -139,7 +144,8 @@ fn greedy_tokens_are_those_of_transformers(
     assert_eq!(finish, Some(Finish::MaxTokens));
 }
 
-/// The fixtures have GPT-2 in f16 and Mistral in bf16. The other way round, against the plain pass in f64 of the same weights.
+/// The fixtures have GPT-2 in f16 and Mistral in bf16. The other way round, against the plain pass
+/// in f64 of the same weights.
 #[rstest]
 #[case::gpt2("tiny-gpt2", Element::BF16, Dtype::Bf16)]
 #[case::llama("llama-biases", Element::F16, Dtype::F16)]

@@ -1,5 +1,5 @@
-//! Every layout of a checkpoint: architecture and weights, run through a plain forward pass, give the logits of Hugging
-//! Face transformers.
+//! Every layout of a checkpoint: architecture and weights, run through a plain forward pass, give
+//! the logits of Hugging Face transformers.
 
 use crate::common::{FIXTURES, Fixture, fixture, scratch};
 use conformance::decoder;
@@ -8,9 +8,9 @@ use stage6_pipeline::{
     Architecture, Config, Dtype, Dummy, Error, Host, ModelFiles, Positions, Rope, Weights,
 };
 
-/// The largest difference of a logit, as a part of the logits' RMS. With learned positions it is 2e-7 here. RoPE adds
-/// what f32 rounds of frequencies, angles and sines in transformers, times the size of the scores: 7e-6 for `llama3`,
-/// 3e-6 for the others.
+/// The largest difference of a logit, as a part of the logits' RMS. With learned positions it is
+/// 2e-7 here. RoPE adds what f32 rounds of frequencies, angles and sines in transformers, times the
+/// size of the scores: 7e-6 for `llama3`, 3e-6 for the others.
 const TOLERANCE: f64 = 1e-5;
 
 fn load(files: &ModelFiles) -> (Architecture, Weights<Host>) {

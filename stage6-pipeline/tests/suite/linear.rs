@@ -242,8 +242,9 @@ fn a_decode_step_reads_the_weight_once(
         return;
     };
     let least = (columns * outputs * dtype.bytes() / 32) as f64;
-    // Every block reads x, once for all its rows; N is a power of 2, and rows beyond n are those of the last. A lane that
-    // has 8 columns reads them by two loads of 16 bytes, each of which touches half of a sector.
+    // Every block reads x, once for all its rows; N is a power of 2, and rows beyond n are those of
+    // the last. A lane that has 8 columns reads them by two loads of 16 bytes, each of which
+    // touches half of a sector.
     let touched = if dtype == Dtype::F32 { 1 } else { 2 };
     let of_x = launch.grid[0] as usize * n.next_power_of_two() * columns * 4 / 32 * touched;
     let loads = launch.total.global_loads.sectors as f64 - of_x as f64;

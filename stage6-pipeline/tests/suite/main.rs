@@ -1,4 +1,5 @@
-//! All tests of the package in one program, except `fuzz`, which counts allocations, and `hub`, which needs its feature.
+//! All tests of the package in one program, except `fuzz`, which counts allocations, and `hub`,
+//! which needs its feature.
 
 #[path = "../common/mod.rs"]
 mod common;

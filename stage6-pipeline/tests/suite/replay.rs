@@ -1,5 +1,5 @@
-//! Decode steps that a CUDA graph replays give the bits of steps that are launched, launch the same kernels, and neither
-//! allocate nor copy.
+//! Decode steps that a CUDA graph replays give the bits of steps that are launched, launch the same
+//! kernels, and neither allocate nor copy.
 
 use crate::common::{expected, tiny};
 use conformance::device::alone;
@@ -17,8 +17,8 @@ fn bits(batch: &Batch<'_>) -> Vec<u32> {
     logits.into_iter().map(f32::to_bits).collect()
 }
 
-/// A sequence alone replays from its third step on. In the other batch, no two steps have the same number of sequences before
-/// the ninth, so all of them are launched.
+/// A sequence alone replays from its third step on. In the other batch, no two steps have the same
+/// number of sequences before the ninth, so all of them are launched.
 #[test]
 fn a_replayed_step_has_the_bits_of_a_launched_one() {
     let (model, prompt) = (model(), &expected().tokens[..9]);
@@ -55,8 +55,8 @@ fn a_replayed_step_has_the_bits_of_a_launched_one() {
     }
 }
 
-/// Tokens that the host chooses, and those that the last step left on the device; a sequence that leaves and another that joins
-/// between replays; a page that a step takes.
+/// Tokens that the host chooses, and those that the last step left on the device; a sequence that
+/// leaves and another that joins between replays; a page that a step takes.
 #[test]
 fn replays_follow_what_the_host_does_between_them() {
     let (model, prompt) = (model(), &expected().tokens[..9]);
@@ -130,7 +130,8 @@ fn a_greedy_step_copies_nothing_but_its_tokens() {
                 return;
             };
             if position == prompt.len() {
-                // Room for the parts of the cache, and positions: what is counted below is not always nothing.
+                // Room for the parts of the cache, and positions: what is counted
+                // below is not always nothing.
                 assert!(
                     found.allocations.count > 0 && found.to_device.count > 0,
                     "{found:?}"
@@ -214,7 +215,8 @@ fn a_replay_launches_the_kernels_of_the_step() {
     );
 }
 
-/// On the simulated device: stage 4's kernels attend to a prompt, stage 5's to the cache. Both phases write the cache.
+/// On the simulated device: stage 4's kernels attend to a prompt, stage 5's to the cache.
+/// Both phases write the cache.
 #[test]
 fn a_prompt_and_a_step_attend_by_different_kernels() {
     let (model, prompt) = (model(), &expected().tokens[..9]);
@@ -237,8 +239,8 @@ fn a_prompt_and_a_step_attend_by_different_kernels() {
     }
 }
 
-/// In a process whose launches may run 80,000 instructions. Attention of a sequence to one page of its cache takes 12,000, so a
-/// step of four sequences runs, and one of nine does not.
+/// In a process whose launches may run 80,000 instructions. Attention of a sequence to one page of
+/// its cache takes 12,000, so a step of four sequences runs, and one of nine does not.
 #[test]
 fn a_failed_step_leaves_no_logits_and_a_batch_that_goes_on() {
     let variables = [("GPU", "sim"), ("CUDA_SIM_LAUNCH_BUDGET", "80000")];

@@ -1,4 +1,5 @@
-//! Norms, rotation, embedding and the choice of a token against their definitions, with guards around what they write.
+//! Norms, rotation, embedding and the choice of a token against their definitions, with
+//! guards around what they write.
 
 use crate::rig::{Rig, assert_close, matrix, noise, refused, whatever_the_schedule};
 use conformance::compare::Tolerance;
@@ -55,8 +56,8 @@ fn norms_equal_their_definition(
                 (value - mean) / deviation * f64::from(weight[j]) + bias
             }));
         }
-        // The mean is rounded to f32: an error of mean * 2^-23 or so before the division by the deviation, which is never
-        // below sqrt(epsilon) = 3.2e-3.
+        // The mean is rounded to f32: an error of mean * 2^-23 or so before the division by the
+        // deviation, which is never below sqrt(epsilon) = 3.2e-3.
         let centre = match kind {
             NormKind::LayerNorm => mean / (spread / 2.0).max(3.2e-3),
             NormKind::RmsNorm => 0.0,

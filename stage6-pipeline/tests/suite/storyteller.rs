@@ -1,5 +1,5 @@
-//! The embedded model against Hugging Face transformers: the fixtures that `models/storyteller/fixtures.py` wrote. The suite of the
-//! stage has the greedy continuations.
+//! The embedded model against Hugging Face transformers: the fixtures that
+//! `models/storyteller/fixtures.py` wrote. The suite of the stage has the greedy continuations.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,8 @@ use stage6_pipeline::{Config, Model, ModelFiles, Text};
 
 use crate::common::Session;
 
-/// The largest difference of a logit, over the RMS of the logits of its position. transformers computes in f32 here.
+/// The largest difference of a logit, over the RMS of the logits of its position.
+/// transformers computes in f32 here.
 const TOLERANCE: f32 = 4e-5;
 
 #[derive(Deserialize)]
@@ -91,7 +92,8 @@ fn logits_are_those_of_transformers() {
             .map(|bytes| f32::from_le_bytes(*bytes))
             .collect();
 
-        // From one position to the next in one call: one token at a time where there are many, else at once.
+        // From one position to the next in one call: one token at a time where
+        // there are many, else at once.
         session.clear();
         let mut seen = 0;
         for (&position, expected) in positions.iter().zip(expected.chunks(vocab_size)) {

@@ -65,7 +65,8 @@ struct Encoded {
     tokens: Vec<u32>,
 }
 
-/// The part of GPT-2's vocabulary that these texts need, and the ids that another implementation gives.
+/// The part of GPT-2's vocabulary that these texts need, and the ids that
+/// another implementation gives.
 #[test]
 fn tokens_are_those_of_gpt2() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/gpt2-text");
@@ -192,7 +193,8 @@ fn a_tokenizer_that_is_refused(#[case] good: &str, #[case] bad: &str, #[case] re
     assert!(error.to_string().contains(reason), "{error} lacks {reason}");
 }
 
-/// Merges and replacements that lead back to where they began end within a second: in tokens or in an error.
+/// Merges and replacements that lead back to where they began end within a second:
+/// in tokens or in an error.
 #[rstest]
 #[case::merge_with_nothing(r#"["h","e"]"#, r#"["h",""],["h","e"]"#)]
 #[case::merge_of_nothing(r#"["h","e"]"#, r#"["",""],["h","e"]"#)]

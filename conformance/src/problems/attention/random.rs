@@ -6,7 +6,8 @@ use super::Problem;
 use crate::inputs::{hash, normal, tensor, uniform};
 use crate::layout::Layout;
 
-/// A random problem, and layouts of q, k, v and o: functions of the seed. No option is among what is `lacked`.
+/// A random problem, and layouts of q, k, v and o: functions of the seed. No option
+/// is among what is `lacked`.
 pub fn random(seed: u64, head_dim: usize, lacked: &[Feature]) -> (Problem, [Layout; 4]) {
     let mut draws = 0;
     // A number below `end`.

@@ -24,7 +24,8 @@ pub(super) struct Row {
 pub(super) enum Values {
     /// Standard normal.
     Normal,
-    /// Logits of about this size, up to the sign; all are exact in f32 and differ by multiples of 1/8.
+    /// Logits of about this size, up to the sign; all are exact in f32 and
+    /// differ by multiples of 1/8.
     Huge(Sign),
     /// Logits of about −1e4, and a late key whose logits are a hundred above them.
     Late,
@@ -54,7 +55,8 @@ pub(super) enum Mask {
     Everything,
     /// The first keys, more than a tile of them, are hidden.
     LateKeys,
-    /// A third of the values is the lowest finite one, which also hides a key where another is seen.
+    /// A third of the values is the lowest finite one, which also hides a
+    /// key where another is seen.
     Lowest,
 }
 
@@ -319,8 +321,9 @@ impl Row {
     }
 }
 
-/// Rows whose products with each other are ±81,920 and a small integer: every partial sum is exact in f32 (and every
-/// element in bf16), so that any order of summation gives the same logits, about ±10,240 at D = 64.
+/// Rows whose products with each other are ±81,920 and a small integer: every partial sum is
+/// exact in f32 (and every element in bf16), so that any order of summation gives the same
+/// logits, about ±10,240 at D = 64.
 pub(in crate::problems) fn huge(
     [b, h, n, d]: [usize; 4],
     seed: u64,
@@ -341,8 +344,8 @@ pub(in crate::problems) fn huge(
     })
 }
 
-/// Raises the logits of the last but one of `n` keys of a sequence, `[H, N, D]`, whose keys are [`huge`]: a loop over tiles of
-/// keys finds its maximum late.
+/// Raises the logits of the last but one of `n` keys of a sequence, `[H, N, D]`, whose keys are
+/// [`huge`]: a loop over tiles of keys finds its maximum late.
 pub(in crate::problems) fn late(k: &mut ArrayViewMut3<'_, f32>, n: usize) {
     k.slice_mut(s![.., n - 2, 0]).mapv_inplace(|x| x + 4.0);
 }

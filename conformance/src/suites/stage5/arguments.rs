@@ -10,7 +10,8 @@ use super::super::stage2::{HUGE, OLD, untouched};
 use crate::Judge;
 use crate::device::Device;
 
-/// A call that fits, before it is spoilt: 2 sequences, 4 heads on 2, a cache of 32 tokens with D = 8.
+/// A call that fits, before it is spoilt: 2 sequences, 4 heads on 2, a cache
+/// of 32 tokens with D = 8.
 #[derive(Clone)]
 struct Call {
     cache: CacheShape,
@@ -24,8 +25,8 @@ struct Call {
     v_strides: Strides,
     /// The page table on the host.
     entries: Vec<i32>,
-    /// Elements of q, o and lse; of k and v of new tokens; bytes of the cache; entries of the page table and sequences on the
-    /// device.
+    /// Elements of q, o and lse; of k and v of new tokens; bytes of the cache; entries of the page
+    /// table and sequences on the device.
     q: usize,
     o: usize,
     lse: usize,

@@ -12,7 +12,8 @@ use crate::{Dtype, Judge};
 /// Bytes of a sector, the unit in which device memory is read and written.
 pub(super) const SECTOR: usize = 32;
 
-/// One read of k and v where each head of q has its own, and a tenth more for q and for outputs of parts.
+/// One read of k and v where each head of q has its own, and a tenth more for q
+/// and for outputs of parts.
 pub(super) fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
     for (dtype, head_dim) in [(Dtype::F32, 128), (Dtype::F16, 128), (Dtype::Bf16, 64)] {
         let problem = decode::counted(4, 4, head_dim, 1000, dtype);

@@ -15,7 +15,8 @@ use crate::{AnyError, Card, Dtype, Judge};
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
-/// New tokens of a batch: `counts` of the `n` rows of each sequence, whose lengths are then `lengths`.
+/// New tokens of a batch: `counts` of the `n` rows of each sequence, whose
+/// lengths are then `lengths`.
 #[derive(Debug, Clone)]
 pub(super) struct Update {
     kv_heads: usize,
@@ -189,7 +190,8 @@ impl Update {
         DeviceCache::new(device, nothing, self.dtype, self.page_size, &self.lengths)
     }
 
-    /// The new rows of keys and values. Some values are where rounding is hard: ties, subnormals, infinities.
+    /// The new rows of keys and values. Some values are where rounding is hard:
+    /// ties, subnormals, infinities.
     fn rows(&self) -> [Array4<f32>; 2] {
         const HARD: [u32; 12] = [
             0x3f80_1000,

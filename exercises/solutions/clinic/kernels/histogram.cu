@@ -1,11 +1,14 @@
 // Counts how often each of 8 values occurs.
 //
-// Symptom: right in the first launch after a reboot. Later the counts are too large, by a little or by billions.
+// Symptom: right in the first launch after a reboot. Later the counts are too large, by
+// a little or by billions.
 //
-// Idea: a block counts in shared memory, where additions are cheap, and adds its counts to the result at the end.
+// Idea: a block counts in shared memory, where additions are cheap, and adds its counts
+// to the result at the end.
 //
 // launch: grid=2 block=32
-// args: i32[64]={0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0} i32[8]=zeros
+// args: i32[64]={0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,7,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}
+// args: i32[8]=zeros
 // expect 1: i32 20 4 4 4 4 4 4 20
 
 extern "C" __global__ void histogram(

@@ -1,7 +1,7 @@
 // The sum of each element and its right neighbour; the last element has none and stays as it is.
 //
-// Symptom: right for years. After an update of the allocator the last element is sometimes wrong, and once the program was
-// killed.
+// Symptom: right for years. After an update of the allocator the last element is sometimes wrong,
+// and once the program was killed.
 //
 // Idea: a thread has an element.
 //

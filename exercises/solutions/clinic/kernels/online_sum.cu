@@ -1,9 +1,10 @@
 // Maximum and sum of powers of each row, in one pass: m = max x, l = sum of 2^(x - m).
 //
-// Symptom: the test used scores sorted from the largest to the smallest, and passed. Rows in any other order give sums that
-// are too large.
+// Symptom: the test used scores sorted from the largest to the smallest, and passed. Rows in any
+// other order give sums that are too large.
 //
-// Idea: a thread has a row. It keeps the maximum and the sum of the elements so far, as the softmax of FlashAttention does.
+// Idea: a thread has a row. It keeps the maximum and the sum of the elements so far, as the
+// softmax of FlashAttention does.
 //
 // launch: grid=1 block=32
 // args: f32[12]={3,2,1,0,0,1,2,3,1,5,1,5} f32[3]=uninit f32[3]=uninit i32=3 i32=4

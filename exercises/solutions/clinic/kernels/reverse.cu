@@ -1,5 +1,5 @@
-// Reverses an array of at most 64 elements, and adds to each element its right neighbour in the result; the last one gets the
-// first.
+// Reverses an array of at most 64 elements, and adds to each element its right neighbour in the
+// result; the last one gets the first.
 //
 // Symptom: right for 64 elements. For 40 it hangs on one GPU, and gives zeros on another.
 //

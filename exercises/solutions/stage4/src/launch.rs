@@ -12,7 +12,8 @@ use crate::Tile;
 ///
 /// The kernel's shared arrays must fit: 48 KiB is the most for arrays of fixed size.
 pub fn tile(head_dim: usize) -> Tile {
-    // A warp has 4 queries, and a lane one key of a tile. At D = 128 tiles of k and v alone take 32 KiB.
+    // A warp has 4 queries, and a lane one key of a tile. At D = 128 tiles of k
+    // and v alone take 32 KiB.
     let (block_q, threads) = if head_dim > 96 { (16, 128) } else { (32, 256) };
     Tile {
         block_q,
@@ -21,10 +22,11 @@ pub fn tile(head_dim: usize) -> Tile {
     }
 }
 
-/// Launches `flash` on `stream`, and does not wait. All arguments have been checked, and `o` is not empty.
+/// Launches `flash` on `stream`, and does not wait. All arguments have been
+/// checked, and `o` is not empty.
 ///
-/// The parameters of the kernel, in order: q, k, v, o, lse (a null pointer if it is not wanted), nq, nk, scale, causal. Sizes are
-/// `i32`, causal is 0 or 1.
+/// The parameters of the kernel, in order: q, k, v, o, lse (a null pointer if it is not wanted),
+/// nq, nk, scale, causal. Sizes are `i32`, causal is 0 or 1.
 pub fn launch(
     stream: &Arc<CudaStream>,
     flash: &CudaFunction,
@@ -47,8 +49,8 @@ pub fn launch(
     builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: these are the parameters of `flash`, in order. The tensors are packed and lie inside the views; `lse` is not
-    // touched if it is null; every block writes rows of its own.
+    // SAFETY: these are the parameters of `flash`, in order. The tensors are packed and lie inside
+    // the views; `lse` is not touched if it is null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

@@ -9,20 +9,22 @@ use {stage4_flash_cuda as stage4, stage5_decode as stage5};
 use crate::{Model, Parts, Phase, Sequences};
 
 impl Sequences<'_> {
-    /// Passes `n` new tokens of each of `B` sequences, `[B][n]`, through the network, and returns the logits `[B, V]` of the
-    /// token that follows the last one of each. They have been checked: `B` and `n` are at least 1, and there is room for them.
+    /// Passes `n` new tokens of each of `B` sequences, `[B][n]`, through the network, and returns
+    /// the logits `[B, V]` of the token that follows the last one of each. They have been checked:
+    /// `B` and `n` are at least 1, and there is room for them.
     ///
     /// ```text
     /// x = embedding of each token (and of its position, if positions are learned)
     /// for each block:
-    ///     qkv = linear(norm(x));  rotate q and k, if positions are rotated;  append k and v to the cache
+    ///     qkv = linear(norm(x))
+    ///     rotate q and k, if positions are rotated; append k and v to the cache
     ///     x += linear(attention(q, k, v))
     ///     x += linear(activation(linear(norm(x))))
     /// logits = norm(x of the last token of each sequence) · output matrixᵀ
     /// ```
     ///
-    /// All activations are `[B · n, …]`, row `b · n + i` belongs to token `i` of sequence `b`. Token `i` stands at position
-    /// `self.length + i`.
+    /// All activations are `[B · n, …]`, row `b · n + i` belongs to token `i` of sequence `b`.
+    /// Token `i` stands at position `self.length + i`.
     pub(crate) fn pass(&mut self, tokens: &[&[u32]], phase: Phase) -> Result<Vec<f32>, Error> {
         let Model {
             stream,

@@ -5,8 +5,8 @@ use stage6_pipeline::{Error, Forward, Generate};
 use crate::{Own, Sequences};
 
 impl Generate for Own {
-    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same logit the one with the smallest
-    /// id. Ends after `most` tokens, or before a token of `end`.
+    /// The tokens that follow a prompt: each is the likeliest one, and of several with the same
+    /// logit the one with the smallest id. Ends after `most` tokens, or before a token of `end`.
     fn generate(
         &self,
         batch: &mut Sequences<'_>,

@@ -91,7 +91,7 @@ pub struct LaunchArguments {
     ///   TYPE=VALUE        a scalar, like i32=256
     ///   TYPE[COUNT]=INIT  a buffer, like f32[256]=iota or f32[]=@x.npy
     ///   TYPExN={VALUE,…}  a CUDA vector, like f32x4={1,2,3,4}
-    ///   {FIELD,FIELD,…}   a struct, like {i64=4096,64,1,f32=0.5}; alignas(16){…} with __align__(16)
+    ///   {FIELD,FIELD,…}   a struct, like {i64=4096,64,1,f32=0.5}; alignas(16){…} if __align__(16)
     ///   null              the null pointer
     /// TYPE: u8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64
     /// INIT: zeros ones iota random random:SEED uninit {1,2,3} @file.npy

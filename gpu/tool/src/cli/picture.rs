@@ -14,12 +14,13 @@ const STEPS: usize = 1 << 16;
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  cargo gpu picture gpu/kernels/bank_conflicts.cu --line 22 > conflicts.svg")]
+  cargo gpu picture gpu/kernels/bank_conflicts.cu --line 32 > conflicts.svg")]
 pub struct Arguments {
     #[command(flatten)]
     launch: RecordedLaunch,
 
-    /// Draw each instruction, 32 at most, as it runs for this time, counted from 0: a line in a loop runs often.
+    /// Draw each instruction, 32 at most, as it runs for this time, counted from 0: a
+    /// line in a loop runs often.
     #[arg(long, value_name = "N", default_value_t = 0)]
     visit: usize,
 }

@@ -95,8 +95,8 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Writes a file of a test, and the folders that it lies in. An earlier one is removed: a file that is written again waits for
-/// the disk.
+/// Writes a file of a test, and the folders that it lies in. An earlier one is removed: a file that
+/// is written again waits for the disk.
 pub fn write(folder: &Path, name: &str, text: impl AsRef<[u8]>) {
     let path = folder.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

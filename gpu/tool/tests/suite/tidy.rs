@@ -13,6 +13,10 @@ use crate::common::root;
 const MAX_KERNEL_LINES: usize = 300;
 const MAX_PRELUDE_LINES: usize = 120;
 const MAX_LIB_LINES: usize = 80;
+const MAX_COMMENT_COLUMNS: usize = 100;
+
+/// Packages that have wider comments.
+const WIDE: [&str; 2] = ["cuda-sim/", "grade/"];
 
 /// The package that judges the others, and which depends on those it judges.
 const JUDGE: &str = "conformance";
@@ -97,6 +101,54 @@ fn a_file_holds_one_idea() {
     none("kernels", too_long(".cu", MAX_KERNEL_LINES));
     none("prelude", too_long("/prelude.cuh", MAX_PRELUDE_LINES));
     none("maps", too_long("/lib.rs", MAX_LIB_LINES));
+}
+
+#[test]
+fn comments_are_narrow() {
+    let of_programs = [".rs", ".cu", ".cuh"].into_iter();
+    let sources = of_programs.flat_map(|ending| {
+        let others = ["examples", "exercises"].map(|folder| root().join(folder));
+        let others = paths_in(others, ending).into_iter();
+        let others =
+            others.filter(|path| !path.components().any(|part| part.as_os_str() == "target"));
+        files(ending)
+            .into_iter()
+            .chain(others.map(|path| Text::read(&path)))
+    });
+    let narrow = |file: &Text| !WIDE.iter().any(|folder| file.name.starts_with(folder));
+    let wide = sources.filter(narrow).flat_map(|file| {
+        let lines = file.lines().filter(|(_, line)| is_wide_comment(line));
+        let lines = lines.map(|(number, line)| format!("{}:{number}: {line}", file.name));
+        lines.collect::<Vec<_>>()
+    });
+    none("comments", wide.collect());
+}
+
+/// True for a comment that has a line of its own, and more columns than it may. Rows of tables,
+/// arguments and expected values have no place to break them.
+fn is_wide_comment(line: &str) -> bool {
+    let Some(comment) = line.trim_start().strip_prefix("//") else {
+        return false;
+    };
+    let text = comment.trim_start_matches(['/', '!']).trim_start();
+    let breaks = !["|", "args: ", "expect "]
+        .iter()
+        .any(|start| text.starts_with(start));
+    breaks && line.chars().count() > MAX_COMMENT_COLUMNS
+}
+
+#[test]
+fn a_wide_comment_is_found() {
+    let words = "word ".repeat(20);
+    assert!(is_wide_comment(&format!("// {words}")));
+    assert!(is_wide_comment(&format!("    /// {words}")));
+    assert!(!is_wide_comment(&format!("// {}", &words[..97])));
+    assert!(
+        !is_wide_comment(&format!("//! | {words}")),
+        "a row of a table"
+    );
+    assert!(!is_wide_comment(&format!("// args: {words}")));
+    assert!(!is_wide_comment(&words), "no comment");
 }
 
 #[test]

@@ -3,8 +3,8 @@ use super::vector::Vector;
 /// Here and below `e^x` is 0.
 const ZERO: f32 = -87.8;
 
-/// 1.5 · 2²³ + 127. Numbers of this size are 1 apart, so adding it rounds to an integer, which then stands in the low
-/// bits; 127 more, as in the exponent of a float.
+/// 1.5 · 2²³ + 127. Numbers of this size are 1 apart, so adding it rounds to an integer, which then
+/// stands in the low bits; 127 more, as in the exponent of a float.
 const ROUND: f32 = 12_583_039.0;
 
 /// ln 2 in two parts: 355/512, whose product with a small integer is exact, and the rest.
@@ -20,11 +20,12 @@ const C: [f32; 5] = [
 ];
 
 // ANCHOR: exp
-/// `e^x` for `x ≤ 88`, to 2 units in the last place. `e^0` is 1 and `e^−∞` is 0 exactly; NaN stays NaN.
+/// `e^x` for `x ≤ 88`, to 2 units in the last place. `e^0` is 1 and `e^−∞` is
+/// 0 exactly; NaN stays NaN.
 ///
-/// A result below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches. The idea: `x = n ln 2 + r` with
-/// an integer `n` and |r| ≤ ½ ln 2, so `e^x = 2^n e^r`, where `2^n` is put together from its bits and `e^r` is a
-/// polynomial.
+/// A result below 2⁻¹²⁶, the smallest normal number, may become 0. There are no branches. The idea:
+/// `x = n ln 2 + r` with an integer `n` and |r| ≤ ½ ln 2, so `e^x = 2^n e^r`, where `2^n` is put
+/// together from its bits and `e^r` is a polynomial.
 #[inline(always)]
 pub(super) fn exp<V: Vector>(x: V) -> V {
     // SAFETY: `x` exists, so the processor has the instructions.

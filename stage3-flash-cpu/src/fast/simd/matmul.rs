@@ -17,11 +17,11 @@ pub(crate) enum Old<'a> {
     Rescaled(&'a [f32]),
 }
 
-/// `C = A B + old`, or a multiple of `A B` alone: `A` is `[m, k]` with any strides, `B` is `[k, n]` and `C` is
-/// `[m, n]`, both with their columns side by side and `n` a multiple of [`LANES`].
+/// `C = A B + old`, or a multiple of `A B` alone: `A` is `[m, k]` with any strides, `B` is `[k, n]`
+/// and `C` is `[m, n]`, both with their columns side by side and `n` a multiple of [`LANES`].
 ///
-/// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that stay in registers, and
-/// in smaller ones for what is left.
+/// Nothing is packed or copied. `C` is computed in pieces of `ROWS` rows and `WIDTH` vectors that
+/// stay in registers, and in smaller ones for what is left.
 ///
 /// # Safety
 ///
@@ -89,13 +89,14 @@ impl Product<'_> {
         }
     }
 
-    /// Rows `i..i + R` of the product, and `W` vectors of columns from column `j` on: for each `p`, the outer product of
-    /// a column of `A` and a row of `B`.
+    /// Rows `i..i + R` of the product, and `W` vectors of columns from column `j` on: for each `p`,
+    /// the outer product of a column of `A` and a row of `B`.
     ///
     /// # Safety
     ///
-    /// These rows and columns exist in `C`, the columns of `B` and `C` lie side by side, the shapes of the three fit
-    /// each other, there is a factor for each column, and the processor has the instructions of `V`.
+    /// These rows and columns exist in `C`, the columns of `B` and `C` lie side by side, the
+    /// shapes of the three fit each other, there is a factor for each column, and the processor
+    /// has the instructions of `V`.
     #[inline(always)]
     unsafe fn piece<V: Vector, const R: usize, const W: usize>(&mut self, i: usize, j: usize) {
         let [row_a, column_a] = [self.a.strides()[0], self.a.strides()[1]];
@@ -103,8 +104,9 @@ impl Product<'_> {
         // SAFETY: by the contract, all offsets below stay within the matrices.
         unsafe {
             let a = self.a.as_ptr().offset(i as isize * row_a);
-            // Each row has its own pointer, and the loop adds to an offset that all share. Without the black box the
-            // compiler knows how far apart they are, and computes each from the one before, within the loop.
+            // Each row has its own pointer, and the loop adds to an offset that all share. Without
+            // the black box the compiler knows how far apart they are, and computes each from the
+            // one before, within the loop.
             let rows: [*const f32; R] = black_box(from_fn(|r| a.offset(r as isize * row_a)));
             let mut column = 0;
             let mut b = self.b.as_ptr().add(j);

@@ -29,7 +29,8 @@ type ScoreGradient = unsafe fn(Tile<'_>, ArrayView2<'_, f32>, &[f32]);
 /// A tile to be written: rows without gaps, a multiple of [`LANES`] columns.
 type Tile<'a> = ArrayViewMut2<'a, f32>;
 
-/// One compiled set. Unsafe to call, because it needs the processor's features; [`kernels`] gives only what it has.
+/// One compiled set. Unsafe to call, because it needs the processor's features;
+/// [`kernels`] gives only what it has.
 pub(crate) struct Kernels {
     pub name: &'static str,
     mat_mul: MatMul,
@@ -52,7 +53,8 @@ impl Kernels {
         unsafe { (self.mat_mul)(a, b, old, c) }
     }
 
-    /// Takes a tile of scores into the running softmax of each column: see [`softmax::online_softmax`].
+    /// Takes a tile of scores into the running softmax of each column: see
+    /// [`softmax::online_softmax`].
     pub fn online_softmax(
         &self,
         s: Tile<'_>,        // [keys, queries]

@@ -4,11 +4,12 @@ use super::LANES;
 use super::exp::exp;
 use super::vector::Vector;
 
-/// Takes a tile of scores `s` `[keys, queries]` into the running softmax of each query; `s` becomes the weights `p`.
+/// Takes a tile of scores `s` `[keys, queries]` into the running softmax of each query; `s`
+/// becomes the weights `p`.
 ///
-/// Of the keys so far, `m` is the largest score and `l` the sum of the weights, as multiples of `e^m`. Both are relative
-/// to the old maximum before, and to the new one afterwards: `factor` is what carries one over to the other. A query
-/// that has not seen a key yet has `m = −inf`, `l = 0`.
+/// Of the keys so far, `m` is the largest score and `l` the sum of the weights, as multiples of
+/// `e^m`. Both are relative to the old maximum before, and to the new one afterwards: `factor` is
+/// what carries one over to the other. A query that has not seen a key yet has `m = −inf`, `l = 0`.
 ///
 /// # Safety
 ///
@@ -31,7 +32,8 @@ pub(super) unsafe fn online_softmax<V: Vector>(
             let s = |j: usize| s.offset(j as isize * stride);
             let [m, l, factor] = [&mut *m, l, factor].map(|x| x.as_mut_ptr().add(column));
 
-            // m_new = max(m, rowmax(S)); two keys at once, because each comparison waits for the one before.
+            // m_new = max(m, rowmax(S)); two keys at once, because each comparison
+            // waits for the one before.
             let m_old = V::load(m);
             let (mut even, mut odd) = (m_old, m_old);
             for j in (0..keys).step_by(2) {
@@ -58,7 +60,8 @@ pub(super) unsafe fn online_softmax<V: Vector>(
     }
 }
 
-/// Scores `s` `[queries, keys]` to weights `exp(s − lse)`, where the log-sum-exp of each query is known.
+/// Scores `s` `[queries, keys]` to weights `exp(s − lse)`, where the
+/// log-sum-exp of each query is known.
 ///
 /// # Safety
 ///
@@ -79,8 +82,8 @@ pub(super) unsafe fn softmax<V: Vector>(mut s: ArrayViewMut2<'_, f32>, lse: &[f3
     }
 }
 
-/// The gradient of the scores, `p ∘ (dp − delta)`, in the place of that of the weights, `dp`. Both are
-/// `[queries, keys]`; there is one `delta` for each query.
+/// The gradient of the scores, `p ∘ (dp − delta)`, in the place of that of the weights, `dp`. Both
+/// are `[queries, keys]`; there is one `delta` for each query.
 ///
 /// # Safety
 ///
@@ -108,7 +111,8 @@ pub(super) unsafe fn score_gradient<V: Vector>(
     }
 }
 
-/// The number to subtract from scores whose maximum or log-sum-exp is `m`. Where all are −inf, −inf − −inf would be NaN.
+/// The number to subtract from scores whose maximum or log-sum-exp is `m`. Where all are −inf,
+/// −inf − −inf would be NaN.
 #[inline(always)]
 fn base<V: Vector>(m: V) -> V {
     // SAFETY: `m` exists, so the processor has the instructions.

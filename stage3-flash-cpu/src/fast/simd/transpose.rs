@@ -1,8 +1,10 @@
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
-/// `C = Aᵀ`, where `A` is `[m, n]` and `C` is `[n, m or more]`, its columns side by side; the columns beyond m become 0.
+/// `C = Aᵀ`, where `A` is `[m, n]` and `C` is `[n, m or more]`, its columns side by side; the
+/// columns beyond m become 0.
 ///
-/// `W` rows of `A` at a time, so that every line of the cache that is touched is used whole before it has to make room.
+/// `W` rows of `A` at a time, so that every line of the cache that is touched is used whole
+/// before it has to make room.
 #[inline(always)]
 pub(super) fn transpose<const W: usize>(a: ArrayView2<'_, f32>, mut c: ArrayViewMut2<'_, f32>) {
     let (m, n) = a.dim();
@@ -14,7 +16,8 @@ pub(super) fn transpose<const W: usize>(a: ArrayView2<'_, f32>, mut c: ArrayView
     for i in (0..whole).step_by(W) {
         for j in 0..n as isize {
             let mut column = [0.0; W];
-            // SAFETY: rows i..i + W and column j exist in A; C has them the other way round, its columns side by side.
+            // SAFETY: rows i..i + W and column j exist in A; C has them the other way round,
+            // its columns side by side.
             unsafe {
                 let a = a.as_ptr().offset(i as isize * row_a + j * column_a);
                 for (x, element) in column.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 /// A register of numbers. Each function is one instruction or two.
 ///
-/// A value of this type exists only where the processor has the instructions: whoever calls an unsafe function answers
-/// for it, and the safe ones take it from there.
+/// A value of this type exists only where the processor has the instructions: whoever calls an
+/// unsafe function answers for it, and the safe ones take it from there.
 pub(super) trait Vector: Copy {
     /// Numbers in it.
     const LANES: usize;
@@ -15,7 +15,8 @@ pub(super) trait Vector: Copy {
 
     /// # Safety
     ///
-    /// The processor has the instructions of this type, and there are [`LANES`](Self::LANES) numbers at `from`.
+    /// The processor has the instructions of this type, and there are
+    /// [`LANES`](Self::LANES) numbers at `from`.
     unsafe fn load(from: *const f32) -> Self;
 
     /// # Safety
@@ -105,7 +106,8 @@ impl Vector for Portable {
     }
 }
 
-/// Two registers as one. Work on them is independent, so that one goes on while the other waits for a result.
+/// Two registers as one. Work on them is independent, so that one goes on while the
+/// other waits for a result.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<V>([V; 2]);
 

@@ -27,7 +27,8 @@ pub struct PagedShape {
 }
 
 impl PagedShape {
-    /// The shape of `pages` contiguous sequences that have the length of a page: they lie in memory as the pages do.
+    /// The shape of `pages` contiguous sequences that have the length of a page: they lie
+    /// in memory as the pages do.
     fn contiguous(&self, pages: usize) -> CacheShape {
         CacheShape {
             batch: pages,
@@ -39,17 +40,19 @@ impl PagedShape {
     }
 }
 
-/// A paged cache for the layers of a model: in each layer a pool of keys and one of values,
-/// `[pages, H_kv, page_size, D]`, and [`PageTables`] for all layers. All memory is taken when it is made.
+/// A paged cache for the layers of a model: in each layer a pool of keys and one of
+/// values, `[pages, H_kv, page_size, D]`, and [`PageTables`] for all layers. All memory
+/// is taken when it is made.
 ///
-/// A step of a model grows the cache once, for the sequences that take part, and then updates it in each layer, as with a
-/// [`KvCache`](crate::KvCache). Each step may have other sequences.
+/// A step of a model grows the cache once, for the sequences that take part, and then updates it in
+/// each layer, as with a [`KvCache`](crate::KvCache). Each step may have other sequences.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
 /// # use stage5_decode::{Decode, Error, Inputs, NewTokens, Outputs, Shape, paged::PagedCache};
-/// # fn steps(stream: &Arc<cudarc::driver::CudaStream>, decode: &Decode, cache: &mut PagedCache, shape: &Shape,
-/// #          q: &cudarc::driver::CudaSlice<f32>, new_tokens: impl Fn(usize) -> NewTokens<'static>,
+/// # fn steps(stream: &Arc<cudarc::driver::CudaStream>, decode: &Decode, cache: &mut PagedCache,
+/// #          shape: &Shape, q: &cudarc::driver::CudaSlice<f32>,
+/// #          new_tokens: impl Fn(usize) -> NewTokens<'static>,
 /// #          outputs: impl Fn(usize) -> Outputs<'static>) -> Result<(), Error> {
 /// let a = cache.create();
 /// cache.grow(stream, &[(a, 100)])?; // a prompt of 100 tokens; then update_cache in each layer
@@ -57,8 +60,9 @@ impl PagedShape {
 /// cache.grow(stream, &[(a, 1), (b, 1)])?; // copies the last page, which both would write
 /// for layer in 0..cache.layers() {
 ///     let (view, counts) = cache.layer_mut(layer);
-///     decode.update_cache(stream, view, counts, new_tokens(layer))?; // row 0 belongs to a, row 1 to b
-///     decode.forward(stream, Inputs { q: q.as_view(), cache: cache.layer(layer) }, outputs(layer), shape)?;
+///     decode.update_cache(stream, view, counts, new_tokens(layer))?; // row 0 is of a, row 1 of b
+///     let inputs = Inputs { q: q.as_view(), cache: cache.layer(layer) };
+///     decode.forward(stream, inputs, outputs(layer), shape)?;
 /// }
 /// cache.free(a)?;
 /// # Ok(())
@@ -138,7 +142,8 @@ impl PagedCache {
         self.tables.fork(sequence)
     }
 
-    /// Forgets all tokens of a sequence but the first `length`, and frees pages that no sequence holds any more.
+    /// Forgets all tokens of a sequence but the first `length`, and frees pages that no
+    /// sequence holds any more.
     ///
     /// # Errors
     ///
@@ -156,8 +161,9 @@ impl PagedCache {
         self.tables.free(sequence)
     }
 
-    /// Makes room on the device for the counts and page tables of `sequences` sequences of `tokens` tokens. Batches within these
-    /// limits have them at the same addresses and with the same strides, so a CUDA graph that reads them can be replayed.
+    /// Makes room on the device for the counts and page tables of `sequences` sequences of `tokens`
+    /// tokens. Batches within these limits have them at the same addresses and with the same
+    /// strides, so a CUDA graph that reads them can be replayed.
     ///
     /// # Errors
     ///
@@ -176,15 +182,17 @@ impl PagedCache {
         Ok(self.batch.reserve(stream, sequences, columns)?)
     }
 
-    /// Begins a step: counts new tokens, to each sequence the number beside it, which may be 0. These sequences, in this
-    /// order, are the batch that [`PagedCache::layer`] and [`PagedCache::layer_mut`] show until the next call.
+    /// Begins a step: counts new tokens, to each sequence the number beside it, which may be 0.
+    /// These sequences, in this order, are the batch that [`PagedCache::layer`] and
+    /// [`PagedCache::layer_mut`] show until the next call.
     ///
     /// Copies shared pages that the step will write, in all layers, on `stream`.
     ///
     /// # Errors
     ///
-    /// [`PageError::OutOfPages`], [`PageError::UnknownSequence`], [`PageError::RepeatedSequence`], a stream of another
-    /// device: nothing has changed then. After an error of the driver, the tokens of the batch are lost.
+    /// [`PageError::OutOfPages`], [`PageError::UnknownSequence`], [`PageError::RepeatedSequence`],
+    /// a stream of another device: nothing has changed then. After an error of the driver, the
+    /// tokens of the batch are lost.
     pub fn grow(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -194,9 +202,10 @@ impl PagedCache {
         Ok(self.batch.counts.set(stream, lengths, new)?)
     }
 
-    /// The same, but on the device the tokens count from the next [`Decode::advance`](crate::Decode::advance) on: a CUDA graph
-    /// that has captured it can be replayed after each call. If the last call was this one with the same batch, copies to
-    /// the device only page tables that have changed, and those once in `page_size` tokens.
+    /// The same, but on the device the tokens count from the next
+    /// [`Decode::advance`](crate::Decode::advance) on: a CUDA graph that has captured it can be
+    /// replayed after each call. If the last call was this one with the same batch, copies to the
+    /// device only page tables that have changed, and those once in `page_size` tokens.
     ///
     /// # Errors
     ///
@@ -210,7 +219,8 @@ impl PagedCache {
         Ok(self.batch.counts.set_before_advance(stream, lengths, new)?)
     }
 
-    /// Takes pages for a step, and brings its page tables to the device. Returns lengths and new tokens.
+    /// Takes pages for a step, and brings its page tables to the device.
+    /// Returns lengths and new tokens.
     fn begin(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -248,7 +258,8 @@ impl PagedCache {
         }
     }
 
-    /// A layer, to be written by the batch of the last [`PagedCache::grow`], and how many tokens of each sequence are new.
+    /// A layer, to be written by the batch of the last [`PagedCache::grow`], and how many tokens
+    /// of each sequence are new.
     ///
     /// # Panics
     ///
@@ -283,8 +294,8 @@ impl Batch {
         self.counts.reserve(stream, sequences)
     }
 
-    /// Replaces the tables, and returns the lengths. Copies entries to the device only if they changed: one token in
-    /// `page_size` takes a page.
+    /// Replaces the tables, and returns the lengths. Copies entries to the device only if they
+    /// changed: one token in `page_size` takes a page.
     fn set(
         &mut self,
         stream: &Arc<CudaStream>,

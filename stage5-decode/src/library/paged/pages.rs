@@ -5,7 +5,8 @@
 pub(super) struct Pages {
     /// Page tables that hold the page, by page.
     references: Vec<u32>,
-    /// Free pages; the last is taken next, so that a page just freed is used again while it is in the cache.
+    /// Free pages; the last is taken next, so that a page just freed is used again
+    /// while it is in the cache.
     free: Vec<u32>,
 }
 

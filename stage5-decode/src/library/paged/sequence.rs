@@ -1,6 +1,7 @@
 use std::fmt::{self, Display, Formatter};
 
-/// Identifier of a sequence in [`PageTables`](super::PageTables). It is not used again after the sequence was freed.
+/// Identifier of a sequence in [`PageTables`](super::PageTables). It is not used again
+/// after the sequence was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub(super) u64);
 

@@ -46,8 +46,9 @@ impl BatchTables {
 
 /// Bookkeeping of a paged KV cache: which page holds which tokens of which sequence.
 ///
-/// Token `i` of a sequence is in slot `i % page_size` of page `table[i / page_size]`. The contents of the pages belong to
-/// the caller: after [`append`](Self::append) it does the copies that are returned, and then writes the new tokens.
+/// Token `i` of a sequence is in slot `i % page_size` of page `table[i / page_size]`. The contents
+/// of the pages belong to the caller: after [`append`](Self::append) it does the copies that are
+/// returned, and then writes the new tokens.
 ///
 /// An operation that returns an error changes nothing.
 ///
@@ -83,7 +84,8 @@ impl PageTables {
     ///
     /// # Errors
     ///
-    /// [`PageError::PageSize`]; [`PageError::TooManyPages`] if the tokens of all pages exceed [`MAX_SIZE`].
+    /// [`PageError::PageSize`]; [`PageError::TooManyPages`] if the tokens of all
+    /// pages exceed [`MAX_SIZE`].
     pub fn new(pages: usize, page_size: usize) -> Result<Self, PageError> {
         if !PAGE_SIZES.contains(&page_size) {
             return Err(PageError::PageSize { actual: page_size });
@@ -182,8 +184,8 @@ impl PageTables {
         Ok(self.insert(fork))
     }
 
-    /// Forgets all tokens of a sequence but the first `length`, and frees pages that no sequence holds any more. A
-    /// sequence that has fewer tokens keeps them.
+    /// Forgets all tokens of a sequence but the first `length`, and frees pages that no sequence
+    /// holds any more. A sequence that has fewer tokens keeps them.
     ///
     /// # Errors
     ///
@@ -212,10 +214,12 @@ impl PageTables {
         Ok(())
     }
 
-    /// Appends to each sequence the number of tokens beside it: to all sequences, or to none if there is an error.
+    /// Appends to each sequence the number of tokens beside it: to all sequences, or to
+    /// none if there is an error.
     ///
-    /// Returns the page copies that must be done before the tokens are written; their order is free. A sequence whose last
-    /// page is partly filled and shared gets a copy of it. The last holder of the page writes in place.
+    /// Returns the page copies that must be done before the tokens are written; their order is
+    /// free. A sequence whose last page is partly filled and shared gets a copy of it. The last
+    /// holder of the page writes in place.
     ///
     /// # Errors
     ///
@@ -296,7 +300,8 @@ impl PageTables {
 }
 
 impl Sequence {
-    /// The page of the sequence that `new` more tokens are written to: its last, if that has free slots.
+    /// The page of the sequence that `new` more tokens are written to: its
+    /// last, if that has free slots.
     fn written_by(&self, new: usize, page_size: usize) -> Option<u32> {
         let last = self.table.last().copied();
         last.filter(|_| new > 0 && !self.length.is_multiple_of(page_size))

@@ -94,7 +94,8 @@ fn bench_writes_figures_that_agree() {
     );
 }
 
-/// Bytes of a step: those of the matrices but for the embedding, of vectors in f32, and of 7 tokens in the cache.
+/// Bytes of a step: those of the matrices but for the embedding, of vectors in f32, and
+/// of 7 tokens in the cache.
 #[rstest]
 #[case::dummy(
     &["--dummy", "--layers", "1", "--hidden", "24", "--heads", "3", "--vocab", "50", "--dtype", "bf16"],

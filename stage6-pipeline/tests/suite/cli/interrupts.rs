@@ -55,7 +55,8 @@ fn interrupt(mut child: std::process::Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// More stories than memory could hold: those that did not begin leave no prompt behind, and a file stays as it was.
+/// More stories than memory could hold: those that did not begin leave no prompt behind,
+/// and a file stays as it was.
 #[test]
 fn an_interrupt_ends_the_stories() {
     let folder = scratch("interrupted-stories");

@@ -1,4 +1,5 @@
-//! Common parts of the tests of kernels: a device with kernels, guarded arrays, matrices of any dtype, the comparator.
+//! Common parts of the tests of kernels: a device with kernels, guarded arrays, matrices of
+//! any dtype, the comparator.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use conformance::compare::{Comparison, Tolerance};
@@ -114,8 +115,8 @@ pub fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> (&'static str, &
     }
 }
 
-/// Runs the test of this name in processes of 1, 2 and 5 host threads, in each for several seeds of the schedule: `bits` must
-/// be the same in all of them.
+/// Runs the test of this name in processes of 1, 2 and 5 host threads, in each for several seeds of
+/// the schedule: `bits` must be the same in all of them.
 pub fn whatever_the_schedule(test: &str, bits: impl Fn() -> Vec<u32>) {
     let digest = |threads| {
         let variables = [("GPU", "sim"), ("CUDA_SIM_THREADS", threads)];

@@ -248,10 +248,14 @@ fn a_misspelt_directive_is_not_ignored() {
 #[test]
 fn prose_is_no_misspelt_directive() {
     let prose = "// Args:\n//   x: the values, n=4 of them\n// Arguments: x=1 is left alone\n// args are f32=1\n\
-                 // Launch: one block for each row; grid=4 will do\n// Expect: nothing\n// Expected 4: of five\n\
+                 // Launch: one block for each row; grid=4 will do\n// Expect: nothing\n\
+                 // Expected 4: of five\n\
                  // expect the unexpected: f32\n// define, if you like: N=4\n// area: n=4\n// are: n=4\n// each: x=1\n\
-                 // lunch at noon: grid=1\n// refined: the grid=4\n// arch: compute_80\n// march: compute-bound\n\
-                 // launch it with grid=4\n// args i32 and f32\n// define N=4 for this\n// expect 4 of them\n\
-                 //\n// :\n// ::\n//: x=1\n// é: x=1\n  // arg: i32=1\nint x; // arg: i32=1\n/// grid=1: x\n";
+                 // lunch at noon: grid=1\n// refined: the grid=4\n// arch: compute_80\n\
+                 // march: compute-bound\n\
+                 // launch it with grid=4\n// args i32 and f32\n// define N=4 for this\n\
+                 // expect 4 of them\n\
+                 //\n// :\n// ::\n//: x=1\n// é: x=1\n  // arg: i32=1\nint x; // arg: i32=1\n\
+                 /// grid=1: x\n";
     assert_eq!(parse(prose), Invocation::default());
 }

@@ -122,7 +122,8 @@ const COUNTING: &str = "\
 #[test]
 fn launches_share_device_variables_and_may_pass_nothing() {
     let counted = "// launch: grid=1 block=1 kernel=count\n// launch: grid=1 block=1 kernel=nothing pass=\n\
-                   // launch: grid=1 block=1 kernel=count\n// args: u32[1]=uninit\n// expect 0: u32 42\n";
+                   // launch: grid=1 block=1 kernel=count\n// args: u32[1]=uninit\n\
+                   // expect 0: u32 42\n";
     for _ in 0..2 {
         let read = parse(counted).run(&gpu::context(0).unwrap(), COUNTING);
         parse(counted).expectations[0]
