@@ -11,7 +11,7 @@ use gpu::profile::LaunchProfile;
 use ndarray::Array4;
 
 use crate::layout::{Layout, Strided};
-use crate::{Outcome, Report};
+use crate::{Element, Outcome, Report};
 
 /// A device, real or simulated.
 #[derive(Debug)]
@@ -93,27 +93,37 @@ impl Device {
         self.read(values).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A tensor in device memory, with NaN around it.
-    pub fn input(&self, array: &Array4<f32>, layout: Layout) -> Tensor {
+    /// A tensor in device memory, with NaN around it. Its values are rounded to `T`.
+    pub fn input<T: Element>(&self, array: &Array4<f32>, layout: Layout) -> Tensor<T> {
         Tensor::new(self, Strided::input(array, layout))
     }
 
     /// A tensor in device memory that is full of NaN, with guards around it.
-    pub fn output(&self, shape: (usize, usize, usize, usize), layout: Layout) -> Tensor {
+    pub fn output<T: Element>(
+        &self,
+        shape: (usize, usize, usize, usize),
+        layout: Layout,
+    ) -> Tensor<T> {
         Tensor::new(self, Strided::output(shape, layout))
+    }
+
+    /// So many elements of one value.
+    pub fn filled<T: Element>(&self, value: f32, length: usize) -> CudaSlice<T> {
+        self.upload(&vec![T::from_f32(value); length])
     }
 }
 
 /// A `[B, H, N, D]` tensor in device memory, in any layout.
 #[derive(Debug)]
-pub struct Tensor {
-    values: CudaSlice<f32>,
+pub struct Tensor<T> {
+    values: CudaSlice<T>,
     host: Strided,
 }
 
-impl Tensor {
+impl<T: Element> Tensor<T> {
     fn new(device: &Device, host: Strided) -> Self {
-        let values = device.upload(&host.buffer);
+        let values = Vec::from_iter(host.buffer.iter().map(|&x| T::from_f32(x)));
+        let values = device.upload(&values);
         Self { values, host }
     }
 
@@ -123,12 +133,12 @@ impl Tensor {
     }
 
     /// The memory from the first element on.
-    pub fn view(&self) -> CudaView<'_, f32> {
+    pub fn view(&self) -> CudaView<'_, T> {
         self.values.slice(self.host.offset.min(self.values.len())..)
     }
 
     /// The memory from the first element on.
-    pub fn view_mut(&mut self) -> CudaViewMut<'_, f32> {
+    pub fn view_mut(&mut self) -> CudaViewMut<'_, T> {
         let start = self.host.offset.min(self.values.len());
         self.values.slice_mut(start..)
     }
@@ -142,7 +152,7 @@ impl Tensor {
         let values = device
             .read(&self.values)
             .map_err(|error| error.to_string())?;
-        self.host.read(values)
+        self.host.read(values.into_iter().map(T::to_f32).collect())
     }
 }
 

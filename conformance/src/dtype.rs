@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cudarc::driver::DeviceRepr;
 use half::{bf16, f16};
 
 /// The type of a tensor's elements in memory. Sums are f32 in all of them.
@@ -41,6 +42,54 @@ impl Dtype {
             Self::F16 => f16::from_f32(x).to_f32(),
             Self::Bf16 => bf16::from_f32(x).to_f32(),
         }
+    }
+}
+
+/// An element type of tensors in device memory.
+pub trait Element: DeviceRepr + Copy + Default {
+    /// Its name.
+    const DTYPE: Dtype;
+
+    /// The nearest value.
+    fn from_f32(x: f32) -> Self;
+
+    /// The value.
+    fn to_f32(self) -> f32;
+}
+
+impl Element for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+
+    fn to_f32(self) -> f32 {
+        self
+    }
+}
+
+impl Element for f16 {
+    const DTYPE: Dtype = Dtype::F16;
+
+    fn from_f32(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+
+    fn to_f32(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Element for bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+
+    fn from_f32(x: f32) -> Self {
+        Self::from_f32(x)
+    }
+
+    fn to_f32(self) -> f32 {
+        self.to_f32()
     }
 }
 

@@ -37,8 +37,8 @@ impl Layout {
 
 type Shape = (usize, usize, usize, usize);
 
-/// The value of the gaps of an output.
-const GUARD: f32 = -7.5e33;
+/// The value of the gaps of an output, exact in every type.
+const GUARD: f32 = -7424.0;
 
 /// A `[B, H, N, D]` tensor in a buffer that may have gaps.
 #[derive(Debug, Clone)]

@@ -42,6 +42,6 @@ mod report;
 pub mod suites;
 pub mod torch;
 
-pub use dtype::Dtype;
+pub use dtype::{Dtype, Element};
 pub use judge::{AnyError, Card, Implementation, Judge, run};
 pub use report::{Case, Claim, Outcome, Part, Report};

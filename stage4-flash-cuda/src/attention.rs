@@ -2,14 +2,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
 use gpu::arguments::Checks;
 use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 
 use crate::library::tiles::{self, Class};
 use crate::library::{self, Tile};
 use crate::variant::Kernel;
-use crate::{Error, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
+use crate::{Error, Format, Half, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
 
 /// The kernels of `kernels/` and their committed PTX.
 pub static KERNELS: gpu::Bundle = gpu::bundle!();
@@ -99,60 +99,66 @@ impl Attention {
             }
             Mode::Rung(rung) => return Err(checks.error("mode", "one in f32", rung).into()),
         }
-        let Some((variant, function, config)) = self.prepared(&checks, shape)? else {
-            return Ok(());
-        };
-        let launch = match variant.kernel {
-            Kernel::Rung(_) => ladder::launch,
-            Kernel::Library => library::launch,
-        };
-        Ok(launch(stream, &function, config, inputs, outputs, shape)?)
+        self.launch(&checks, None, stream, inputs, outputs, shape)
     }
 
-    /// [`Attention::forward`] in half precision, by a rung of [`Rung::F16`]: q, k, v and o are f16,
-    /// given as their 16 bits, as `half::f16::to_bits` gives them; lse is f32.
+    /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or `bf16`,
+    /// sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`] or
+    /// [`Mode::Padded`], with every option, or in `f16` by a rung of [`Rung::F16`].
     ///
     /// # Errors
     ///
-    /// Those of [`Attention::forward`]; a mode whose tensors are f32.
-    pub fn forward_f16(
+    /// Those of [`Attention::forward`]; a mode that has no kernel for `T`.
+    pub fn forward_half<T: Half>(
         &self,
         stream: &Arc<CudaStream>,
-        inputs: Inputs<'_, u16>,
-        outputs: Outputs<'_, u16>,
+        inputs: Inputs<'_, T>,
+        outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
-        let rung = match self.mode {
-            Mode::Rung(rung) if Rung::F16.contains(&rung) => rung,
-            mode => return Err(checks.error("mode", "one in f16", mode).into()),
-        };
-        ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
-        let Some((_, function, config)) = self.prepared(&checks, shape)? else {
-            return Ok(());
-        };
-        Ok(ladder::launch(
-            stream, &function, config, inputs, outputs, shape,
-        )?)
+        match self.mode {
+            Mode::Library | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
+            Mode::Rung(rung) if Rung::F16.contains(&rung) && T::FORMAT == Format::F16 => {
+                ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
+            }
+            mode => {
+                let expected = format!("one in {}", T::FORMAT.name());
+                return Err(checks.error("mode", expected, mode).into());
+            }
+        }
+        self.launch(&checks, Some(T::FORMAT), stream, inputs, outputs, shape)
     }
 
-    /// The kernel for a problem, loaded, and its launch; `None` if there is no query.
-    fn prepared(
+    /// Loads the kernel for a problem, and launches it if there is a query. The arguments have been
+    /// checked; `format` is that of `T`, and none for f32.
+    fn launch<T: DeviceRepr>(
         &self,
         checks: &Checks,
+        format: Option<Format>,
+        stream: &CudaStream,
+        inputs: Inputs<'_, T>,
+        outputs: Outputs<'_, T>,
         shape: &Shape,
-    ) -> Result<Option<(Variant, CudaFunction, LaunchConfig)>, Error> {
-        let (variant, function) = self.loaded_kernel(shape.sizes.head_dim)?;
+    ) -> Result<(), Error> {
+        let (variant, function) = self.loaded_kernel(format, shape.sizes.head_dim)?;
         let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
         let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);
         let blocks = checks.grid(tiles.saturating_mul(matrices))?;
+        if blocks == 0 {
+            return Ok(());
+        }
         let config = LaunchConfig {
             grid_dim: (blocks, 1, 1),
             block_dim: (variant.tile.threads as u32, 1, 1),
             shared_mem_bytes: variant.shared_bytes() as u32,
         };
-        Ok((blocks > 0).then_some((variant, function, config)))
+        let launch = match variant.kernel {
+            Kernel::Rung(_) => ladder::launch,
+            Kernel::Library | Kernel::TensorCores(_) => library::launch,
+        };
+        Ok(launch(stream, &function, config, inputs, outputs, shape)?)
     }
 
     /// The kernel that [`Attention::forward`] runs for head dimension `head_dim`, loaded: with
@@ -164,7 +170,16 @@ impl Attention {
     /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this
     /// device; [`Error::Load`].
     pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
-        Ok(self.loaded_kernel(head_dim)?.0)
+        Ok(self.loaded_kernel(None, head_dim)?.0)
+    }
+
+    /// The same of [`Attention::forward_half`] in a format.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Attention::variant`].
+    pub fn half_variant(&self, format: Format, head_dim: usize) -> Result<Variant, Error> {
+        Ok(self.loaded_kernel(Some(format), head_dim)?.0)
     }
 
     /// The number of kernels that this handle has loaded.
@@ -175,30 +190,34 @@ impl Attention {
     }
 
     /// The kernel that is wanted for a head dimension.
-    fn wanted(&self, head_dim: usize) -> Result<Variant, Error> {
+    fn wanted(&self, format: Option<Format>, head_dim: usize) -> Result<Variant, Error> {
         let error = |argument, expected: String| {
             let checks = Checks::new(OPERATION, &self.context);
             checks.error(argument, expected, head_dim)
         };
-        let variant = match (self.mode, self.tile, self.class) {
-            (Mode::Rung(rung), tile, _) if Rung::HEAD_DIMS.contains(&head_dim) => {
-                let variant = Variant::rung(rung, head_dim);
-                let tile = tile.unwrap_or(variant.tile);
-                Variant { tile, ..variant }
+        let variant = match (self.mode, format) {
+            (Mode::Rung(rung), _) if Rung::HEAD_DIMS.contains(&head_dim) => {
+                let own = Variant::rung(rung, head_dim);
+                own.with_tile(self.tile.unwrap_or(own.tile))
             }
-            (Mode::Rung(_), ..) => {
+            (Mode::Rung(_), _) => {
                 return Err(error("head_dim", format!("one of {:?}", Rung::HEAD_DIMS)).into());
             }
-            (Mode::Naive | Mode::Tiled, ..) => {
+            (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
-            (Mode::Padded, ..) => Variant::padded(head_dim),
-            (Mode::Library, Some(tile), _) => Variant::library(head_dim, tile),
-            (Mode::Library, None, Some(class)) => {
-                Variant::library(head_dim, class.entry(head_dim).tile)
+            (Mode::Padded, _) => Variant::padded(format, head_dim),
+            (Mode::Library, Some(format)) => {
+                let own = Variant::tensor_cores(format, head_dim);
+                own.with_tile(self.tile.unwrap_or(own.tile))
             }
-            (Mode::Library, None, None) => {
-                return Err(error("tile", "one in tiles.json for this device".to_owned()).into());
+            (Mode::Library, None) => {
+                let tuned = self.class.map(|class| class.entry(head_dim).tile);
+                let tile = self
+                    .tile
+                    .or(tuned)
+                    .ok_or_else(|| error("tile", "one in tiles.json for this device".to_owned()))?;
+                Variant::library(head_dim, tile)
             }
         };
         variant.check(OPERATION, self.shared)?;
@@ -207,13 +226,17 @@ impl Attention {
 
     /// The kernel for a head dimension; if it has to be compiled and no compiler is
     /// installed, the padded one.
-    fn loaded_kernel(&self, head_dim: usize) -> Result<(Variant, CudaFunction), Error> {
-        let wanted = self.wanted(head_dim)?;
+    fn loaded_kernel(
+        &self,
+        format: Option<Format>,
+        head_dim: usize,
+    ) -> Result<(Variant, CudaFunction), Error> {
+        let wanted = self.wanted(format, head_dim)?;
         match self.function(&wanted) {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
-                if wanted.kernel == Kernel::Library && self.tile.is_none() =>
+                if self.mode == Mode::Library && self.tile.is_none() =>
             {
-                let padded = self.function(&Variant::padded(head_dim))?;
+                let padded = self.function(&Variant::padded(format, head_dim))?;
                 // So that the compiler is searched for once.
                 self.kernels().insert(wanted, padded.clone());
                 Ok(padded)

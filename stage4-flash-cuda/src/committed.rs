@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::library::tiles::Class;
-use crate::library::{PADDED, Tile};
-use crate::{Rung, Variant};
+use crate::library::{PADDED, Tile, tensor_cores};
+use crate::{Format, Rung, Variant};
 
 /// The head dimensions for which the library's kernel has committed PTX with the tile of every
 /// class of devices. Any other is compiled when it is first used; without a compiler it is padded
@@ -21,21 +21,21 @@ pub const LADDER: [Variant; 5] = [
     Variant::library(64, Tile::new(64, 64, 128)),
 ];
 
-/// The lines of `ladder --f16`, at D = 128. Each changes one thing, as those of [`LADDER`] do.
-pub const LADDER_F16: [Variant; 5] = [
+/// The lines of `ladder --f16`, at D = 128. Each changes one thing, as those of [`LADDER`] do; the
+/// library's kernel has its own tile.
+pub const LADDER_F16: [Variant; 6] = [
     Variant::rung(Rung::Mma, 128),
     Variant::rung(Rung::Swizzle, 128),
     Variant::rung(Rung::Pipeline, 128),
     other_tile(Rung::Reuse, 128),
     Variant::rung(Rung::Reuse, 128),
+    Variant::tensor_cores(Format::F16, 128),
 ];
 
 /// A rung with its other tile.
 const fn other_tile(rung: Rung, head_dim: usize) -> Variant {
-    Variant {
-        tile: rung.other_tile(head_dim).expect("it has one"),
-        ..Variant::rung(rung, head_dim)
-    }
+    let tile = rung.other_tile(head_dim).expect("it has one");
+    Variant::rung(rung, head_dim).with_tile(tile)
 }
 
 /// The text of `kernels/variants.txt` for a table of tiles.
@@ -55,10 +55,15 @@ pub fn variants(table: &[Class]) -> String {
     // `Variant::padded`, for this table.
     let tile = |head_dim| table[0].entry(head_dim).tile;
     let padded = PADDED.map(|head_dim| Variant::library(head_dim, tile(head_dim)));
+    let half = Format::ALL.into_iter().flat_map(|format| {
+        let sizes = tensor_cores::PADDED;
+        sizes.map(|head_dim| Variant::tensor_cores(format, head_dim))
+    });
     let mut seen = BTreeSet::new();
     for variant in rungs
         .chain(tuned)
         .chain(padded)
+        .chain(half)
         .chain(LADDER)
         .chain(LADDER_F16)
     {

@@ -5,11 +5,11 @@ use cudarc::driver::CudaStream;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Options, Output};
 
-use crate::{Attention, Error, Inputs, Mode, Outputs, Rung, Shape};
+use crate::{Attention, Error, Half, Inputs, Mode, Outputs, Rung, Shape};
 
 /// An implementation of attention in device memory, with options. The suite of `conformance` judges
 /// anything that has it: this crate's [`Stage4`], and an exercise's.
-pub trait Fused {
+pub trait Fused<T = f32> {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
@@ -21,8 +21,8 @@ pub trait Fused {
     /// Those of [`Attention::forward`].
     fn forward(
         &self,
-        inputs: Inputs<'_>,
-        outputs: Outputs<'_>,
+        inputs: Inputs<'_, T>,
+        outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Self::Error>;
 
@@ -31,33 +31,6 @@ pub trait Fused {
 
     /// The argument that an error names, such as `k`; `heads` if those of two
     /// arguments do not divide.
-    fn argument_of(error: &Self::Error) -> Option<&str>
-    where
-        Self: Sized;
-}
-
-/// An implementation of attention in device memory, in half precision: q, k, v and o are packed
-/// tensors of f16. The suite `stage4_f16` of `conformance` judges anything that has it.
-pub trait FusedF16 {
-    /// Why arguments were refused, or a launch failed.
-    type Error: error::Error + 'static;
-
-    /// Computes what [`Attention::forward_f16`] does, as [`Fused::forward`] in f32.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Attention::forward_f16`].
-    fn forward_f16(
-        &self,
-        inputs: Inputs<'_, u16>,
-        outputs: Outputs<'_, u16>,
-        shape: &Shape,
-    ) -> Result<(), Self::Error>;
-
-    /// True if it can have this head dimension.
-    fn has_head_dim(&self, head_dim: usize) -> bool;
-
-    /// As [`Fused::argument_of`].
     fn argument_of(error: &Self::Error) -> Option<&str>
     where
         Self: Sized;
@@ -96,17 +69,17 @@ impl Fused for Stage4 {
     }
 }
 
-impl FusedF16 for Stage4 {
+impl<T: Half> Fused<T> for Stage4 {
     type Error = Error;
 
-    fn forward_f16(
+    fn forward(
         &self,
-        inputs: Inputs<'_, u16>,
-        outputs: Outputs<'_, u16>,
+        inputs: Inputs<'_, T>,
+        outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         let stream = &self.stream;
-        self.attention.forward_f16(stream, inputs, outputs, shape)
+        self.attention.forward_half(stream, inputs, outputs, shape)
     }
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
@@ -114,7 +87,7 @@ impl FusedF16 for Stage4 {
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        <Self as Fused>::argument_of(error)
+        error.argument()
     }
 }
 

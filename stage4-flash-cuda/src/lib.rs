@@ -49,6 +49,7 @@
 mod attention;
 pub mod committed;
 mod error;
+mod half_type;
 mod host;
 mod interface;
 mod ladder;
@@ -59,7 +60,8 @@ mod variant;
 
 pub use attention::{Attention, KERNELS};
 pub use error::Error;
-pub use interface::{Fused, FusedF16, Stage4};
+pub use half_type::{Format, Half};
+pub use interface::{Fused, Stage4};
 pub use ladder::Rung;
 pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};

@@ -4,8 +4,8 @@ use std::fmt;
 
 use gpu::arguments::ArgumentError;
 
-use crate::Rung;
-use crate::library::{self, Tile, tiles};
+use crate::library::{self, Tile, tensor_cores, tiles};
+use crate::{Format, Rung};
 
 /// A fused kernel, compiled for a head dimension with a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,8 +24,10 @@ pub struct Variant {
 pub enum Kernel {
     /// A kernel of the ladder.
     Rung(Rung),
-    /// The library's.
+    /// The library's, in f32.
     Library,
+    /// The library's on tensor cores, in half precision.
+    TensorCores(Format),
 }
 
 impl Variant {
@@ -47,11 +49,29 @@ impl Variant {
         }
     }
 
-    /// The library's kernel for the next size of [`library::PADDED`]: its PTX is committed. It is
-    /// one for all devices, with the tile of the class that has the least shared memory.
-    pub fn padded(head_dim: usize) -> Self {
+    /// The library's kernel in half precision for this head dimension.
+    pub const fn tensor_cores(format: Format, head_dim: usize) -> Self {
+        Self {
+            kernel: Kernel::TensorCores(format),
+            head_dim,
+            tile: tensor_cores::tile(head_dim),
+        }
+    }
+
+    /// The library's kernel for the next size of [`library::PADDED`], or in half precision of
+    /// [`tensor_cores::PADDED`]: its PTX is committed. In f32 it is one for all devices, with the
+    /// tile of the class that has the least shared memory.
+    pub fn padded(format: Option<Format>, head_dim: usize) -> Self {
+        if let Some(format) = format {
+            return Self::tensor_cores(format, tensor_cores::padded(head_dim));
+        }
         let head_dim = library::padded(head_dim);
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
+    }
+
+    /// The same with another tile.
+    pub const fn with_tile(self, tile: Tile) -> Self {
+        Self { tile, ..self }
     }
 
     /// The kernel file.
@@ -59,6 +79,7 @@ impl Variant {
         match self.kernel {
             Kernel::Rung(rung) => rung.file(),
             Kernel::Library => library::FILE,
+            Kernel::TensorCores(_) => tensor_cores::FILE,
         }
     }
 
@@ -67,6 +88,7 @@ impl Variant {
         match self.kernel {
             Kernel::Rung(rung) => rung.name(),
             Kernel::Library => library::KERNEL,
+            Kernel::TensorCores(_) => tensor_cores::KERNEL,
         }
     }
 
@@ -79,7 +101,11 @@ impl Variant {
             ("THREADS", self.tile.threads),
         ];
         let texts = constants.map(|(name, value)| (name, value.to_string()));
-        texts.into()
+        let element = match self.kernel {
+            Kernel::TensorCores(format) => Some(("ELEMENT", format.name().to_owned())),
+            _ => None,
+        };
+        texts.into_iter().chain(element).collect()
     }
 
     /// Calls `f` with the constants as [`gpu::Bundle`] takes them.
@@ -94,6 +120,7 @@ impl Variant {
         match self.kernel {
             Kernel::Rung(rung) => rung.shared_bytes(self.head_dim, self.tile),
             Kernel::Library => library::shared_bytes(self.head_dim, self.tile),
+            Kernel::TensorCores(_) => tensor_cores::shared_bytes(self.head_dim, self.tile),
         }
     }
 
@@ -111,17 +138,23 @@ impl Variant {
             actual,
         };
         let tile = self.tile;
-        if let Kernel::Rung(rung) = self.kernel {
-            let own = rung.tile(self.head_dim);
-            if tile != own && Some(tile) != rung.other_tile(self.head_dim) {
-                let expected = format!("a tile of the ladder for {}", self.file());
-                return Err(error(expected, tile.to_string()));
-            }
-            return self.check_shared(operation, available);
-        }
         let is_tile = (1..=1024).contains(&tile.threads) && tile.block_q > 0 && tile.block_kv > 0;
-        if !is_tile || !library::suits(tile) {
-            let expected = format!("one that suits {}", self.file());
+        let (suits, expected) = match self.kernel {
+            Kernel::Rung(rung) => {
+                let other = rung.other_tile(self.head_dim);
+                let suits = tile == rung.tile(self.head_dim) || Some(tile) == other;
+                (suits, format!("a tile of the ladder for {}", self.file()))
+            }
+            Kernel::Library => (
+                is_tile && library::suits(tile),
+                format!("one that suits {}", self.file()),
+            ),
+            Kernel::TensorCores(_) => (
+                is_tile && tensor_cores::suits(self.head_dim, tile),
+                format!("one that suits {}", self.file()),
+            ),
+        };
+        if !suits {
             return Err(error(expected, tile.to_string()));
         }
         self.check_shared(operation, available)

@@ -95,6 +95,9 @@ impl Problem {
     /// The problem with q, k, v and o in another type: inputs are rounded to it, and o may be twice
     /// as far from the right result as one that is computed with every step rounded to it.
     pub fn stored_in(self, dtype: Dtype) -> Self {
+        if dtype == self.dtype {
+            return self;
+        }
         let round = |x: Array4<f32>| x.mapv_into(|x| dtype.round(x));
         Self {
             name: format!("{}_{dtype}", self.name),

@@ -1,8 +1,8 @@
 //! The suites: everything that an implementation of a stage must do, in one call.
 //!
-//! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's,
-//! and has a sibling in half precision, `stage4_f16`, with the same parts but `Strided`. The other
-//! functions run one task, for an implementation that has only that one. The suites of stages 1 and
+//! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's, in
+//! f32 or in half precision. The other functions run one task, for an implementation that has only
+//! that one. The suites of stages 1 and
 //! 3 share the checks of attention on host arrays, in `host.rs`.
 //!
 //! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 | stage 6 |
@@ -19,6 +19,5 @@ pub mod stage1;
 pub mod stage2;
 pub mod stage3;
 pub mod stage4;
-pub mod stage4_f16;
 pub mod stage5;
 pub mod stage6;

@@ -7,75 +7,86 @@ use ndarray::{Array3, Array4};
 use stage1_reference::{Feature, Options, Output, Sizes, Window};
 use stage4_flash_cuda::{Additive, BlockMask, Fused, Inputs, Outputs, Shape};
 
-use super::stage2::{HUGE, OLD, schedules, strides, untouched};
+use super::stage2::{HUGE, OLD, strides, under_seeds, untouched};
 use crate::device::{Device, Launches, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
-use crate::problems::attention::{MANY, Problem, many_matrices, problems, random};
+use crate::problems::attention::{self, MANY, Problem, many_matrices};
 use crate::report::Part;
-use crate::{AnyError, Judge};
+use crate::{AnyError, Dtype, Element, Judge};
 
 /// Random problems.
 const RANDOM: u64 = 120;
 
 /// The head dimensions of random problems, in turn.
-const HEAD_DIMS: [usize; 13] = [1, 3, 16, 32, 40, 48, 64, 72, 80, 96, 128, 160, 256];
+const HEAD_DIMS: [usize; 15] = [
+    1, 3, 16, 32, 40, 48, 64, 72, 80, 96, 100, 128, 160, 192, 256,
+];
 
-/// The whole suite: attention. Problems of a head dimension that the implementation
-/// cannot have are left out.
-pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
-    for &part in judge.parts() {
-        let with = |layouts| {
-            move |problem: &Problem, output: &mut Output| {
-                *output = solve(device, own, problem, layouts)?;
-                Ok::<_, AnyError>(())
-            }
+/// Schedules under which all results must be the same.
+const SEEDS: u64 = 20;
+
+/// The whole suite: attention on tensors of `T`. Problems of a head dimension that the
+/// implementation cannot have are left out.
+pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<T>) {
+    let lacks = judge.lacks();
+    let possible = |problem: &Problem| own.has_head_dim(problem.sizes().head_dim);
+    let with = |layouts| {
+        move |problem: &Problem, output: &mut Output| {
+            *output = solve(device, own, problem, layouts)?;
+            Ok::<_, AnyError>(())
+        }
+    };
+    let table = || {
+        let problems = attention::problems().into_iter().filter(possible);
+        problems.map(|problem| problem.stored_in(T::DTYPE))
+    };
+    let random = |seed: u64, head_dim| {
+        let (problem, layouts) = attention::random(seed << 8, head_dim, lacks);
+        let layouts = match lacks.contains(&Feature::Strides) {
+            true => [Layout::Packed; 4],
+            false => layouts,
         };
-        let possible = |problem: &Problem| own.has_head_dim(problem.sizes().head_dim);
-        let strided = !judge.lacks().contains(&Feature::Strides);
+        (problem.stored_in(T::DTYPE), layouts)
+    };
+    for &part in judge.parts() {
         match part {
             Part::Table => {
-                let without_lse = problems().into_iter().filter(|problem| {
+                let plain = |problem: &Problem| {
                     problem.sizes().nq == 17 && problem.options == Options::default()
-                });
-                let table = problems()
-                    .into_iter()
-                    .chain(without_lse.map(Problem::without_lse))
-                    .filter(possible);
-                judge.problems(part, table, with([Layout::Packed; 4]));
+                };
+                let without_lse = table().filter(plain).map(Problem::without_lse);
+                judge.problems(part, table().chain(without_lse), with([Layout::Packed; 4]));
             }
-            Part::Strided if strided => {
+            Part::Strided if lacks.contains(&Feature::Strides) => {}
+            Part::Strided => {
                 let (sequence, cache) = (Layout::SequenceFirst, Layout::Cache);
                 for layouts in [[sequence, cache, cache, sequence], [Layout::Sparse; 4]] {
-                    let small = |problem: &Problem| possible(problem) && problem.q.len() <= 10_000;
-                    judge.problems(part, problems().into_iter().filter(small), with(layouts));
+                    let small = table().filter(|problem| problem.q.len() <= 10_000);
+                    judge.problems(part, small, with(layouts));
                 }
             }
-            Part::Strided => {}
             Part::Random => {
                 for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
-                    let (problem, layouts) = random(seed << 8, head_dim, judge.lacks());
-                    if possible(&problem) {
-                        judge.problems(part, [problem], with(layouts_of(judge, layouts)));
-                    }
+                    let (problem, layouts) = random(seed, head_dim);
+                    judge.problems(part, [problem].into_iter().filter(possible), with(layouts));
                 }
                 // The last sequence alone has a key, and none has where there are no key lengths.
                 let mut lengths = vec![0; MANY];
                 lengths[MANY - 1] = 1;
-                let many = match judge.lacks().contains(&Feature::KeyLengths) {
+                let many = match lacks.contains(&Feature::KeyLengths) {
                     true => many_matrices(0, Options::default()),
                     false => many_matrices(1, Options::default().key_lengths(lengths)),
                 };
-                let many = [many].into_iter().filter(possible);
+                let many = [many.stored_in(T::DTYPE)].into_iter().filter(possible);
                 judge.problems(part, many, with([Layout::Packed; 4]));
             }
             Part::Arguments => arguments(judge, device, own),
             Part::Schedules => {
-                let problems = [(1, 64), (2, 16), (3, 72), (4, 128)]
-                    .map(|(seed, head_dim)| random(seed << 8, head_dim, judge.lacks()));
-                let problems = problems.map(|(problem, of)| (problem, layouts_of(judge, of)));
-                schedules(judge, "seeds", || {
+                let problems = [(1, 64), (2, 16), (3, 72), (4, 128)];
+                let problems = problems.map(|(seed, head_dim)| random(seed, head_dim));
+                under_seeds(judge, "seeds", SEEDS, || {
                     let mut values = Vec::new();
                     for (problem, layouts) in
                         problems.iter().filter(|(problem, _)| possible(problem))
@@ -91,27 +102,20 @@ pub fn attention(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
     }
 }
 
-fn layouts_of(judge: &Judge<'_>, layouts: [Layout; 4]) -> [Layout; 4] {
-    match judge.lacks().contains(&Feature::Strides) {
-        true => [Layout::Packed; 4],
-        false => layouts,
-    }
-}
-
 /// Computes a problem in device memory, with these layouts of q, k, v and o.
 ///
 /// # Errors
 ///
 /// Those of the implementation and of the device, and a sentence if a value beside `o` was changed.
-pub fn solve(
+pub fn solve<T: Element>(
     device: &Device,
-    own: &impl Fused,
+    own: &impl Fused<T>,
     problem: &Problem,
     layouts: [Layout; 4],
 ) -> Result<Output, AnyError> {
     let sizes = problem.sizes();
     let (options, (batch, heads, nq, head_dim)) = (&problem.options, problem.q.dim());
-    let q = device.input(&problem.q, layouts[0]);
+    let q = device.input::<T>(&problem.q, layouts[0]);
     let k = device.input(&problem.k, layouts[1]);
     let v = device.input(&problem.v, layouts[2]);
     let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
@@ -177,7 +181,7 @@ struct Lengths {
     blocks: usize,
 }
 
-fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
+fn arguments<T: Element, F: Fused<T>>(judge: &mut Judge<'_>, device: &Device, own: &F) {
     let lacks = judge.lacks();
     let has = |feature| !lacks.contains(&feature);
     let kv_heads = if has(Feature::GroupedHeads) { 2 } else { 4 };
@@ -277,9 +281,9 @@ fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
     });
     for (name, argument, lacked, lengths, shape) in calls.chain(lacked) {
         let given = |feature| has(feature) || lacked == Some(feature);
-        let floats = |length| device.upload(&vec![OLD; length]);
-        let [q, k, v, mask] = [lengths.q, lengths.k, lengths.v, lengths.mask].map(floats);
-        let [mut o, mut lse] = [lengths.o, lengths.lse].map(floats);
+        let tensors = [lengths.q, lengths.k, lengths.v, lengths.o];
+        let [q, k, v, mut o] = tensors.map(|length| device.filled::<T>(OLD, length));
+        let [mask, mut lse] = [lengths.mask, lengths.lse].map(|length| device.filled(OLD, length));
         let key_lengths = device.upload(&vec![7i32; lengths.key_lengths]);
         let bits = device.upload(&vec![7u32; lengths.blocks]);
         let row = |row| Strides {
@@ -306,7 +310,8 @@ fn arguments<F: Fused>(judge: &mut Judge<'_>, device: &Device, own: &F) {
                 lse: Some(lse.as_view_mut()),
             };
             let result = own.forward(inputs, outputs, &shape);
-            (result, untouched(device, &[&o, &lse]))
+            let untouched = untouched(device, &[&o]) && untouched(device, &[&lse]);
+            (result, untouched)
         });
     }
 }
@@ -337,9 +342,9 @@ fn needing(feature: Feature, sizes: Sizes) -> Shape {
 }
 
 /// The launches of self-attention of 1 sequence.
-fn count(
+fn count<T: Element>(
     device: &Device,
-    own: &impl Fused,
+    own: &impl Fused<T>,
     (heads, n, head_dim): (usize, usize, usize),
     options: Options,
 ) -> Launches {
@@ -348,16 +353,29 @@ fn count(
     launches(|| solve(device, own, &problem, [Layout::Packed; 4]))
 }
 
-/// q is loaded once, k and v once for each 32 queries; no score goes to memory;
-/// masked tiles are skipped.
-fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
-    for (n, head_dim) in [(200, 64), (256, 72)] {
+/// The operations of products: those of tensor cores in half precision.
+fn products<T: Element>(launch: &LaunchProfile) -> u64 {
+    match T::DTYPE {
+        Dtype::F32 => launch.total.flops_f32,
+        Dtype::F16 | Dtype::Bf16 => launch.total.flops_tensor,
+    }
+}
+
+/// q is loaded once, k and v once for each 32 queries, or 64 in half precision; no score goes to
+/// memory; tensor cores compute no more scores than whole tiles have; masked tiles are skipped.
+fn counted<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<T>) {
+    let half = T::DTYPE != Dtype::F32;
+    let mut sizes = vec![(200, 64), (256, 72)];
+    sizes.extend(half.then_some((256, 128)));
+    for (n, head_dim) in sizes {
         if !own.has_head_dim(head_dim) {
             continue;
         }
         let launches = count(device, own, (2, n, head_dim), Options::default());
-        let (tensor, rows) = (2 * n as u64 * head_dim as u64 * 4, 2 * n as u64 * 4);
-        let loads = (1 + 2 * n.div_ceil(32) as u64) * tensor * 105 / 100 / 32;
+        let tensor = (2 * n * head_dim * size_of::<T>()) as u64; // bytes of q, k, v or o
+        let rows = 2 * n as u64 * 4; // bytes of lse
+        let queries = if half { 64 } else { 32 };
+        let loads = (1 + 2 * n.div_ceil(queries) as u64) * tensor * 105 / 100 / 32;
         // The lse of a row has a sector of its own at worst.
         let stores = (tensor + 8 * rows) / 32;
         let written = (tensor + rows) * 105 / 100 + 64;
@@ -386,15 +404,23 @@ fn counted(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             let name = format!("{what}_n{n}_d{head_dim}");
             judge.counted(&name, unit, &launches, counter, limit);
         }
+        if half {
+            let scores = n.next_multiple_of(64).pow(2) * head_dim.next_multiple_of(16);
+            let name = format!("products_n{n}_d{head_dim}");
+            let limit = 8 * scores as u64 * 102 / 100;
+            judge.counted(&name, "FLOPs", &launches, products::<T>, limit);
+        }
     }
     if own.has_head_dim(16) {
-        masked_flops(judge, device, own);
+        masked_products(judge, device, own);
     }
 }
 
-fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
-    const N: usize = 1024;
-    let blocks = Array4::from_shape_fn((1, 1, N / 64, N / 64), |(_, _, i, j)| (i + j) % 4 == 0);
+fn masked_products<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<T>) {
+    // Many tiles on each side, which are larger in half precision.
+    let n = if T::DTYPE == Dtype::F32 { 1024 } else { 2048 };
+    let squares = (1, 1, n / 64, n / 64);
+    let blocks = Array4::from_shape_fn(squares, |(_, _, i, j)| (i + j) % 4 == 0);
     let masks = [
         (Feature::Causal, "causal", Options::default().causal(), 560),
         (
@@ -410,20 +436,19 @@ fn masked_flops(judge: &mut Judge<'_>, device: &Device, own: &impl Fused) {
             184,
         ),
     ];
-    let flops = |launch: &LaunchProfile| launch.total.flops_f32;
-    let unmasked = count(device, own, (1, N, 16), Options::default());
+    let unmasked = count(device, own, (1, n, 16), Options::default());
     for (feature, name, options, permille) in masks {
         if judge.lacks().contains(&feature) {
             continue;
         }
-        let name = format!("{name}_n{N}");
+        let name = format!("{name}_n{n}");
         let Some(Ok(all)) = &unmasked else {
             // Not counted here, or failed: there is nothing to compare with.
-            judge.counted(&name, "FLOPs", &unmasked, flops, 0);
+            judge.counted(&name, "FLOPs", &unmasked, products::<T>, 0);
             continue;
         };
-        let limit = all.iter().map(flops).sum::<u64>() * permille / 1000;
-        let masked = count(device, own, (1, N, 16), options);
-        judge.counted(&name, "FLOPs", &masked, flops, limit);
+        let limit = all.iter().map(products::<T>).sum::<u64>() * permille / 1000;
+        let masked = count(device, own, (1, n, 16), options);
+        judge.counted(&name, "FLOPs", &masked, products::<T>, limit);
     }
 }

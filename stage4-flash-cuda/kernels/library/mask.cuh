@@ -85,7 +85,13 @@ struct Mask {
         if (!in_band(i, j) || (blocks != nullptr && !in_block(i, j))) {
             return -INFINITY;
         }
-        const float bias = additive == nullptr ? 0.0f : additive[i * additive_row + j];
+        return additive == nullptr ? score : biased(score, i, j);
+    }
+
+    // The score of query i and key j with what the additive mask adds to it. Only if there is an
+    // additive mask.
+    __device__ float biased(float score, int i, int j) const {
+        const float bias = additive[i * additive_row + j];
         return bias == -INFINITY ? -INFINITY : score + bias;
     }
 

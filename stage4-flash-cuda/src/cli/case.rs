@@ -20,6 +20,8 @@ pub struct Case {
     pub head_dim: usize,
     /// True with the causal mask.
     pub causal: bool,
+    /// True if q, k, v and o are f16, not f32.
+    pub f16: bool,
 }
 
 impl Case {
@@ -32,6 +34,7 @@ impl Case {
             n,
             head_dim,
             causal: false,
+            f16: false,
         }
     }
 
@@ -82,8 +85,9 @@ impl Case {
 
     /// Bytes of q, k, v, o and lse.
     pub fn bytes(&self) -> f64 {
+        let element = if self.f16 { 2.0 } else { 4.0 };
         let tensors = product([self.heads.saturating_add(self.kv_heads), 2, self.head_dim]);
-        4.0 * product([self.batch, self.n]) * (tensors + self.heads as f64)
+        product([self.batch, self.n]) * (element * tensors + 4.0 * self.heads as f64)
     }
 
     /// Bytes of the scores that stage 2 keeps.
@@ -130,6 +134,8 @@ mod tests {
     fn shared_heads_of_k_and_v_count_once() {
         let case = Case::full(2, 6, 10, 8);
         assert_eq!(case.bytes(), 4.0 * 12.0 * 10.0 * 33.0);
+        let f16 = true;
+        assert_eq!(Case { f16, ..case }.bytes(), 2.0 * 12.0 * 10.0 * 34.0);
         let shared = Case {
             kv_heads: 2,
             ..case

@@ -9,7 +9,7 @@ use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, ModelledTime, Resource};
 use serde::Serialize;
-use stage4_flash_cuda::{Attention, Mode, Rung};
+use stage4_flash_cuda::{Attention, Mode};
 
 use super::case::Case;
 use super::problem::Problem;
@@ -77,7 +77,7 @@ impl Estimator {
         } else {
             (How::Measured, case)
         };
-        let seconds = problem(&self.stream, attention, part)?.time(attention, runs)?;
+        let seconds = Problem::new(&self.stream, part)?.time(attention, runs)?;
         Ok(Estimate {
             how,
             seconds: seconds * case.groups() as f64 / part.groups() as f64,
@@ -121,7 +121,7 @@ impl Estimator {
         if let Some(works) = self.counted.get(&key) {
             return Ok(works.clone());
         }
-        let launches = problem(&self.stream, attention, case)?.profile(attention)?;
+        let launches = Problem::new(&self.stream, case)?.profile(attention)?;
         let mut works: Vec<Work> = launches.iter().map(Work::of).collect();
         if keeps_scores(attention.mode()) {
             // The row kernels' loops over N are unrolled by four, so that the samples, too short
@@ -132,14 +132,6 @@ impl Estimator {
         }
         self.counted.insert(key, works.clone());
         Ok(works)
-    }
-}
-
-/// A case in the type of the mode's tensors.
-fn problem(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<Problem> {
-    match attention.mode() {
-        Mode::Rung(rung) if Rung::F16.contains(&rung) => Problem::in_f16(stream, case),
-        _ => Problem::new(stream, case),
     }
 }
 

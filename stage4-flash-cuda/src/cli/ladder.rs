@@ -25,7 +25,7 @@ const DEVICES: [&str; 4] = ["a100", "h100", "rtx4090", "t4"];
 /// times of a large problem.
 #[derive(Args)]
 pub struct Arguments {
-    /// The rungs in f16, at D = 128.
+    /// Those in f16, at D = 128.
     #[arg(long)]
     f16: bool,
     /// Print the modelled milliseconds alone, of the device that CUDA_SIM_DEVICE names.
@@ -41,7 +41,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         true => (
             &committed::LADDER_F16[..],
             N_F16,
-            Case::full(1, 8, 4096, 128),
+            Case {
+                f16: true,
+                ..Case::full(1, 8, 4096, 128)
+            },
         ),
     };
     if arguments.times {
@@ -68,11 +71,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (line, &variant) in variants.iter().enumerate() {
         let Variant { tile, head_dim, .. } = variant;
         let attention = attention(variant)?;
-        let case = Case::full(1, 1, n, head_dim);
-        let mut problem = match arguments.f16 {
-            false => Problem::new(&stream, case)?,
-            true => Problem::in_f16(&stream, case)?,
+        let case = Case {
+            f16: arguments.f16,
+            ..Case::full(1, 1, n, head_dim)
         };
+        let mut problem = Problem::new(&stream, case)?;
         let launches = problem.profile(&attention)?;
         let launch = launches.first().context("a launch")?;
         print!(
@@ -126,7 +129,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
 fn attention(variant: Variant) -> anyhow::Result<Attention> {
     let mode = match variant.kernel {
         Kernel::Rung(rung) => Mode::Rung(rung),
-        Kernel::Library => Mode::Library,
+        Kernel::Library | Kernel::TensorCores(_) => Mode::Library,
     };
     let attention = Attention::new(&gpu::context(0)?)?.with_mode(mode);
     Ok(attention.with_tile(variant.tile))
@@ -135,7 +138,11 @@ fn attention(variant: Variant) -> anyhow::Result<Attention> {
 /// Modelled milliseconds of a case on this device; a dash if it cannot run the kernel.
 fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     let attention = attention(variant)?;
-    match attention.variant(variant.head_dim) {
+    let loaded = match variant.kernel {
+        Kernel::TensorCores(format) => attention.half_variant(format, variant.head_dim),
+        Kernel::Rung(_) | Kernel::Library => attention.variant(variant.head_dim),
+    };
+    match loaded {
         Err(stage4_flash_cuda::Error::Load(gpu::Error::DeviceTooOld { .. })) => {
             return Ok("–".to_owned());
         }

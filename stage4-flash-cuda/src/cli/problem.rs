@@ -7,6 +7,7 @@ use bench_kit::median_seconds;
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
 use gpu::arguments::upload;
 use gpu::profile::LaunchProfile;
+use half::f16;
 use ndarray::Array4;
 use stage1_reference::Options;
 use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
@@ -23,8 +24,7 @@ pub struct Problem {
 /// q, k and v, then o.
 enum Tensors {
     F32([CudaSlice<f32>; 3], CudaSlice<f32>),
-    /// The bits of f16.
-    F16([CudaSlice<u16>; 3], CudaSlice<u16>),
+    F16([CudaSlice<f16>; 3], CudaSlice<f16>),
 }
 
 /// Queries and keys of the problem that is verified: two tiles of the largest
@@ -61,12 +61,6 @@ fn value(seed: u64, i: usize) -> f32 {
     (bits >> 40) as f32 / (1 << 22) as f32 - 2.0
 }
 
-/// The bits of an f16 of the value's sign, between 1/8 and 1.
-fn bits(value: f32) -> u16 {
-    let word = value.to_bits();
-    0x3000 + (word as u16) % 0x0c00 + (word >> 16) as u16 / 0x8000 * 0x8000
-}
-
 /// q, k and v with seeded values, and o.
 fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
     stream: &Arc<CudaStream>,
@@ -90,27 +84,25 @@ fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
 
 impl Problem {
     pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
-        let (inputs, o) = tensors(stream, case, |value| value)?;
-        Ok(Self::of(stream, case, Tensors::F32(inputs, o)))
-    }
-
-    /// The same in f16, for rungs that have it.
-    pub fn in_f16(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
-        let (inputs, o) = tensors(stream, case, bits)?;
-        Ok(Self::of(stream, case, Tensors::F16(inputs, o)))
-    }
-
-    fn of(stream: &Arc<CudaStream>, case: Case, tensors: Tensors) -> Self {
-        let stream = stream.clone();
+        let tensors = match case.f16 {
+            false => {
+                let (inputs, o) = tensors(stream, case, |value| value)?;
+                Tensors::F32(inputs, o)
+            }
+            true => {
+                let (inputs, o) = tensors(stream, case, f16::from_f32)?;
+                Tensors::F16(inputs, o)
+            }
+        };
         let shape = Shape {
             causal: case.causal,
             ..Shape::packed(case.sizes())
         };
-        Self {
-            stream,
+        Ok(Self {
+            stream: stream.clone(),
             shape,
             tensors,
-        }
+        })
     }
 
     /// Launches, and does not wait.
@@ -123,7 +115,7 @@ impl Problem {
             }
             Tensors::F16(inputs, o) => {
                 let (inputs, outputs) = views(inputs, o);
-                attention.forward_f16(stream, inputs, outputs, shape)
+                attention.forward_half(stream, inputs, outputs, shape)
             }
         }
     }

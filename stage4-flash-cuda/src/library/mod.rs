@@ -2,9 +2,12 @@
 //! it can have, the launch.
 
 mod problem;
+pub mod tensor_cores;
 pub mod tiles;
 
-use cudarc::driver::{CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaFunction, CudaStream, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
+};
 use gpu::arguments::OptionalArg;
 
 pub use tiles::Tile;
@@ -74,12 +77,12 @@ pub fn candidates() -> Vec<Tile> {
 
 // ANCHOR: launch
 /// Launches the kernel, and does not wait. Every element that the shape names lies inside its view.
-pub(crate) fn launch(
+pub(crate) fn launch<T: DeviceRepr>(
     stream: &CudaStream,
     function: &CudaFunction,
     config: LaunchConfig,
-    inputs: Inputs<'_>,
-    outputs: Outputs<'_>,
+    inputs: Inputs<'_, T>,
+    outputs: Outputs<'_, T>,
     shape: &Shape,
 ) -> Result<(), DriverError> {
     let problem = Problem::new(shape, &inputs);

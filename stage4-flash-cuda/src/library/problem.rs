@@ -31,7 +31,7 @@ unsafe impl DeviceRepr for Problem {}
 
 impl Problem {
     /// The problem as the kernels take it. Its sizes have been checked: they fit 32 bits.
-    pub(crate) fn new(shape: &Shape, inputs: &Inputs<'_>) -> Self {
+    pub(crate) fn new<T>(shape: &Shape, inputs: &Inputs<'_, T>) -> Self {
         let sizes = shape.sizes;
         let (first, last) = sizes.diagonals(shape.causal, shape.window);
         Self {

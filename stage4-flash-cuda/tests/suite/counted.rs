@@ -5,8 +5,8 @@ use conformance::inputs::{normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::attention::Problem;
 use conformance::suites::stage4::solve;
-use conformance::suites::stage4_f16;
 use gpu::profile::{Class, LaunchProfile};
+use half::f16;
 use stage1_reference::Options;
 use stage4_flash_cuda::{Attention, Mode, Rung, Stage4};
 
@@ -30,7 +30,7 @@ fn count(
         stream: device.stream.clone(),
         attention: attention(device, mode),
     };
-    let (_, mut launches) = profiles(|| solve(device, &own, &problem, [Layout::Packed; 4]))?
+    let (_, mut launches) = profiles(|| solve::<f32>(device, &own, &problem, [Layout::Packed; 4]))?
         .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(launches.len(), 1, "one kernel is all there is");
     launches.pop()
@@ -76,7 +76,9 @@ fn rungs_on_tensor_cores_cost_what_their_headers_say() {
             stream: device.stream.clone(),
             attention: attention(&device, Mode::Rung(rung)),
         };
-        let Some(profiled) = profiles(|| stage4_f16::solve(&device, &own, &problem)) else {
+        let Some(profiled) =
+            profiles(|| solve::<f16>(&device, &own, &problem, [Layout::Packed; 4]))
+        else {
             return;
         };
         let (_, launches) = profiled.unwrap_or_else(|error| panic!("{error}"));

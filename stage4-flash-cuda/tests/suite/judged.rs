@@ -1,19 +1,35 @@
 //! The suite of the stage with every fused kernel, and that of stage 1 on host arrays.
 
 use conformance::device::{Device, on_host_threads};
-use conformance::{Card, Implementation, Judge, Part, Report, suites};
+use conformance::{Card, Element, Implementation, Judge, Part, Report, suites};
+use half::{bf16, f16};
 use rstest::rstest;
 use stage2_naive_cuda::{LACKS, LADDER_LACKS};
 use stage4_flash_cuda::{Attention, Error, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
-fn judge(mode: Mode, part: Part, on_host_arrays: bool) -> Report {
-    judge_within(mode, part, on_host_arrays, false)
+/// In f32.
+fn judge(mode: Mode, part: Part) -> Report {
+    judge_in::<f32>(mode, part, false)
 }
 
-/// `all` problems, or a sample: one mode shows that a grid takes more matrices than its y and z
-/// dimensions reach, and the padded kernel, the same file as the other of the library, has a
-/// part of the random problems.
-fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Report {
+/// On tensors of `T`. `all` problems, or a sample: one mode shows that a grid takes more matrices
+/// than its y and z dimensions reach, and the padded kernel, the same file as the other of the
+/// library, has a part of the random problems.
+fn judge_in<T: Element>(mode: Mode, part: Part, all: bool) -> Report
+where
+    Stage4: Fused<T>,
+{
+    judge_with(mode, part, all, |judge, device, own| {
+        suites::stage4::attention::<T>(judge, device, own)
+    })
+}
+
+fn judge_with(
+    mode: Mode,
+    part: Part,
+    all: bool,
+    suite: impl FnOnce(&mut Judge<'_>, &Device, &Stage4),
+) -> Report {
     let device = Device::open();
     let attention =
         Attention::new(device.stream.context()).unwrap_or_else(|error| panic!("{error}"));
@@ -40,16 +56,17 @@ fn judge_within(mode: Mode, part: Part, on_host_arrays: bool, all: bool) -> Repo
     };
     let judge = Judge::new(&who, &parts).only(&chosen);
     let mut judge = judge.seeded(0, most_random);
-    match on_host_arrays {
-        true => suites::stage1::attention(&mut judge, &own),
-        false => suites::stage4::attention(&mut judge, &device, &own),
-    }
+    suite(&mut judge, &device, &own);
     judge.report()
 }
 
 const FLASH: Mode = Mode::Rung(Rung::Flash);
 const TILES: Mode = Mode::Rung(Rung::RegisterTiles);
 const COPIES: Mode = Mode::Rung(Rung::AsyncCopy);
+const MMA: Mode = Mode::Rung(Rung::Mma);
+const SWIZZLE: Mode = Mode::Rung(Rung::Swizzle);
+const PIPELINE: Mode = Mode::Rung(Rung::Pipeline);
+const REUSE: Mode = Mode::Rung(Rung::Reuse);
 
 /// And no further from f64 than PyTorch by more than a factor. ([`Mode::Library`]
 /// solves it on host arrays.)
@@ -57,7 +74,7 @@ const COPIES: Mode = Mode::Rung(Rung::AsyncCopy);
 fn solves_the_table(
     #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let report = judge(mode, Part::Table, false);
+    let report = judge(mode, Part::Table);
     let beside_torch = report.beside_torch();
     report.into_result()?;
     Ok(beside_torch.into_result()?)
@@ -68,7 +85,7 @@ fn passes_the_suite(
     #[values(FLASH, TILES, COPIES, Mode::Padded, Mode::Library)] mode: Mode,
     #[values(Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
-    judge(mode, part, false).into_result()
+    judge(mode, part).into_result()
 }
 
 #[rstest]
@@ -77,101 +94,110 @@ fn passes_all_of_the_suite(
     #[values(FLASH, TILES, COPIES, Mode::Padded)] mode: Mode,
     #[values(Part::Table, Part::Random)] part: Part,
 ) -> Result<(), Report> {
-    judge_within(mode, part, false, true).into_result()
+    judge_in::<f32>(mode, part, true).into_result()
 }
 
 #[rstest]
 fn takes_strides(#[values(Mode::Padded, Mode::Library)] mode: Mode) -> Result<(), Report> {
-    judge(mode, Part::Strided, false).into_result()
+    judge(mode, Part::Strided).into_result()
 }
 
 /// The refusals of the handle. (Stage 2 has its own suite.)
 #[rstest]
 fn refuses_arguments(#[values(Mode::Naive, Mode::Tiled)] mode: Mode) -> Result<(), Report> {
-    judge(mode, Part::Arguments, false).into_result()
-}
-
-/// The suite in half precision.
-fn judge_f16(rung: Rung, part: Part) -> Report {
-    let device = Device::open();
-    let attention =
-        Attention::new(device.stream.context()).unwrap_or_else(|error| panic!("{error}"));
-    let own = Stage4 {
-        stream: device.stream.clone(),
-        attention: attention.with_mode(Mode::Rung(rung)),
-    };
-    let who = Implementation {
-        name: &format!("stage 4, {rung}"),
-        device: &device.name,
-        lacks: &Rung::LACKS,
-    };
-    let parts = [part];
-    let mut judge = Judge::new(&who, &parts);
-    suites::stage4_f16::attention(&mut judge, &device, &own);
-    judge.report()
+    judge(mode, Part::Arguments).into_result()
 }
 
 #[rstest]
 fn passes_the_suite_in_f16(
-    #[values(Rung::Mma, Rung::Swizzle, Rung::Pipeline, Rung::Reuse)] rung: Rung,
+    #[values(MMA, SWIZZLE, PIPELINE, REUSE, Mode::Library)] mode: Mode,
     #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
-    judge_f16(rung, part).into_result()
+    judge_in::<f16>(mode, part, false).into_result()
+}
+
+#[rstest]
+fn passes_the_suite_in_bf16(
+    #[values(
+        Part::Table,
+        Part::Strided,
+        Part::Random,
+        Part::Arguments,
+        Part::Counted
+    )]
+    part: Part,
+) -> Result<(), Report> {
+    judge_in::<bf16>(Mode::Library, part, false).into_result()
+}
+
+#[rstest]
+fn pads_in_half_precision(
+    #[values(Part::Table, Part::Strided, Part::Random)] part: Part,
+) -> Result<(), Report> {
+    judge_in::<f16>(Mode::Padded, part, false).into_result()
 }
 
 /// The test runs itself again by its name, so each mode has a function.
 #[test]
 fn no_bit_of_rung_1_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_1_depends_on_the_schedule";
-    on_host_threads(name, || judge(FLASH, Part::Schedules, false));
+    on_host_threads(name, || judge(FLASH, Part::Schedules));
 }
 
 #[test]
 fn no_bit_of_rung_2_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_2_depends_on_the_schedule";
-    on_host_threads(name, || judge(TILES, Part::Schedules, false));
+    on_host_threads(name, || judge(TILES, Part::Schedules));
 }
 
 #[test]
 fn no_bit_of_rung_3_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_3_depends_on_the_schedule";
-    on_host_threads(name, || judge(COPIES, Part::Schedules, false));
+    on_host_threads(name, || judge(COPIES, Part::Schedules));
 }
 
 #[test]
 fn no_bit_of_rung_4_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_4_depends_on_the_schedule";
-    on_host_threads(name, || judge_f16(Rung::Mma, Part::Schedules));
+    on_host_threads(name, || judge_in::<f16>(MMA, Part::Schedules, false));
 }
 
 #[test]
 fn no_bit_of_rung_5_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_5_depends_on_the_schedule";
-    on_host_threads(name, || judge_f16(Rung::Swizzle, Part::Schedules));
+    on_host_threads(name, || judge_in::<f16>(SWIZZLE, Part::Schedules, false));
 }
 
 #[test]
 fn no_bit_of_rung_6_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_6_depends_on_the_schedule";
-    on_host_threads(name, || judge_f16(Rung::Pipeline, Part::Schedules));
+    on_host_threads(name, || judge_in::<f16>(PIPELINE, Part::Schedules, false));
 }
 
 #[test]
 fn no_bit_of_rung_7_depends_on_the_schedule() {
     let name = "judged::no_bit_of_rung_7_depends_on_the_schedule";
-    on_host_threads(name, || judge_f16(Rung::Reuse, Part::Schedules));
+    on_host_threads(name, || judge_in::<f16>(REUSE, Part::Schedules, false));
 }
 
 #[test]
 fn no_bit_of_the_library_depends_on_the_schedule() {
     let name = "judged::no_bit_of_the_library_depends_on_the_schedule";
-    on_host_threads(name, || judge(Mode::Library, Part::Schedules, false));
+    on_host_threads(name, || judge(Mode::Library, Part::Schedules));
+}
+
+#[test]
+fn no_bit_in_bf16_depends_on_the_schedule() {
+    let name = "judged::no_bit_in_bf16_depends_on_the_schedule";
+    on_host_threads(name, || {
+        judge_in::<bf16>(Mode::Library, Part::Schedules, false)
+    });
 }
 
 #[test]
 fn no_bit_of_padding_depends_on_the_schedule() {
     let name = "judged::no_bit_of_padding_depends_on_the_schedule";
-    on_host_threads(name, || judge(Mode::Padded, Part::Schedules, false));
+    on_host_threads(name, || judge(Mode::Padded, Part::Schedules));
 }
 
 /// Exact kernels, the copying, the broadcasting and the empty cases.
@@ -179,7 +205,9 @@ fn no_bit_of_padding_depends_on_the_schedule() {
 fn passes_the_suite_on_host_arrays(
     #[values(Part::Table, Part::Strided, Part::Arguments)] part: Part,
 ) -> Result<(), Report> {
-    let report = judge(Mode::Library, part, true);
+    let report = judge_with(Mode::Library, part, false, |judge, _, own| {
+        suites::stage1::attention(judge, own)
+    });
     if part == Part::Table {
         report.beside_torch().into_result().unwrap();
     }
@@ -214,7 +242,7 @@ impl Fused for TopLeft {
     }
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
-        self.0.has_head_dim(head_dim)
+        Fused::<f32>::has_head_dim(&self.0, head_dim)
     }
 
     fn argument_of(_: &Error) -> Option<&str> {
@@ -239,7 +267,7 @@ fn a_wrong_attention_fails_the_problems_that_it_gets_wrong() {
     let parts = [Part::Table, Part::Arguments];
     let small = |card: &Card<'_>| card.extent.length < 1000; // to save time
     let mut judge = Judge::new(&who, &parts).only(&small);
-    suites::stage4::attention(&mut judge, &device, &wrong);
+    suites::stage4::attention::<f32>(&mut judge, &device, &wrong);
     let report = judge.report();
     let text = report.to_string();
     let failed = Vec::from_iter(report.failures().map(|case| &*case.name));

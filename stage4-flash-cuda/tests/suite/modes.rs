@@ -7,7 +7,7 @@ use conformance::inputs::{normal, tensor, uniform};
 use conformance::layout::Layout;
 use conformance::problems::attention::{Problem, random};
 use conformance::suites::stage4::solve;
-use conformance::suites::stage4_f16;
+use half::{bf16, f16};
 use ndarray::{Array4, s};
 use rstest::rstest;
 use stage1_reference::{Feature, Options, Sizes};
@@ -32,7 +32,7 @@ fn check(mode: Mode, given: &Problem, meant: Problem, layout: Layout) {
         lacks: &[],
     };
     let report = conformance::run(&who, [meant], |_, output| {
-        *output = solve(&device, &own, given, [layout; 4])?;
+        *output = solve::<f32>(&device, &own, given, [layout; 4])?;
         Ok::<_, Box<dyn std::error::Error>>(())
     });
     report.into_result().unwrap();
@@ -132,8 +132,8 @@ fn vectors_begin_at_multiples_of_16_bytes() {
             }
         }
     }
-    let x = device.upload(&[0x3800u16; 49]);
-    let mut o = device.upload(&[0u16; 48]);
+    let x = device.filled::<f16>(0.5, 49);
+    let mut o = device.filled::<f16>(0.0, 48);
     for rung in Rung::F16 {
         let inputs = Inputs::new(x.slice(..48), x.slice(1..), x.slice(..48));
         let outputs = Outputs {
@@ -142,7 +142,7 @@ fn vectors_begin_at_multiples_of_16_bytes() {
         };
         let attention = attention(&device, Mode::Rung(rung));
         let shape = Shape::packed(sizes);
-        let result = attention.forward_f16(&device.stream, inputs, outputs, &shape);
+        let result = attention.forward_half(&device.stream, inputs, outputs, &shape);
         let text = result.unwrap_err().to_string();
         assert!(text.contains("a multiple of 16"), "{text}");
     }
@@ -161,7 +161,7 @@ fn swizzling_changes_no_bit() {
                 stream: device.stream.clone(),
                 attention: attention(&device, Mode::Rung(rung)),
             };
-            stage4_f16::solve(&device, &own, &problem).unwrap()
+            solve::<f16>(&device, &own, &problem, [Layout::Packed; 4]).unwrap()
         });
         assert_eq!((first.o, first.lse), (second.o, second.lse));
     }
@@ -177,19 +177,20 @@ fn a_mode_has_one_type() {
         stream: device.stream.clone(),
         attention: attention(&device, mode),
     };
-    let text = solve(
-        &device,
-        &own(Mode::Rung(Rung::Mma)),
-        &problem,
-        [Layout::Packed; 4],
-    );
-    let text = text.unwrap_err().to_string();
-    assert!(
-        text.contains("one in f32") && text.contains("mma"),
-        "{text}"
-    );
-    for mode in [Mode::Library, Mode::Naive, Mode::Rung(Rung::Flash)] {
-        let text = stage4_f16::solve(&device, &own(mode), &problem).unwrap_err();
+    let packed = [Layout::Packed; 4];
+    let mma = own(Mode::Rung(Rung::Mma));
+    for (dtype, result) in [
+        ("f32", solve::<f32>(&device, &mma, &problem, packed)),
+        ("bf16", solve::<bf16>(&device, &mma, &problem, packed)),
+    ] {
+        let text = result.unwrap_err().to_string();
+        assert!(
+            text.contains(&format!("one in {dtype}")) && text.contains("mma"),
+            "{text}"
+        );
+    }
+    for mode in [Mode::Naive, Mode::Tiled, Mode::Rung(Rung::Flash)] {
+        let text = solve::<f16>(&device, &own(mode), &problem, packed).unwrap_err();
         assert!(text.to_string().contains("one in f16"), "{text}");
     }
 }

@@ -1,11 +1,12 @@
 //! Head dimensions without committed kernels of their own, on a machine without a compiler: the
 //! padded kernel takes them, and the handle says which it is.
 
-use conformance::Implementation;
 use conformance::device::{Device, alone};
 use conformance::problems::attention::random;
 use conformance::suites::stage4::solve;
-use stage4_flash_cuda::{Attention, Stage4};
+use conformance::{Dtype, Implementation};
+use half::bf16;
+use stage4_flash_cuda::{Attention, Format, Stage4};
 
 #[test]
 fn the_padded_kernel_takes_them() {
@@ -29,12 +30,23 @@ fn the_padded_kernel_takes_them() {
         assert_eq!(variant.head_dim, columns);
         let (problem, [layout, ..]) = random(((head_dim as u64) << 8) + 7, head_dim, &[]);
         let report = conformance::run(&who, [problem.clone()], |_, output| {
-            *output = solve(&device, &own, &problem, [layout; 4])?;
+            *output = solve::<f32>(&device, &own, &problem, [layout; 4])?;
             Ok::<_, Box<dyn std::error::Error>>(())
         });
         report.into_result().unwrap();
     }
     assert_eq!(own.attention.loaded(), 3, "the padded ones");
+    for (head_dim, columns) in [(20, 64), (100, 128), (200, 256)] {
+        let variant = own.attention.half_variant(Format::Bf16, head_dim);
+        assert_eq!(variant.unwrap().head_dim, columns);
+        let (problem, [layout, ..]) = random(((head_dim as u64) << 8) + 7, head_dim, &[]);
+        let problem = problem.stored_in(Dtype::Bf16);
+        let report = conformance::run(&who, [problem.clone()], |_, output| {
+            *output = solve::<bf16>(&device, &own, &problem, [layout; 4])?;
+            Ok::<_, Box<dyn std::error::Error>>(())
+        });
+        report.into_result().unwrap();
+    }
     assert_eq!(own.attention.variant(256).unwrap().head_dim, 256);
     assert_eq!(
         own.attention.variant(40).unwrap().head_dim,

@@ -13,6 +13,7 @@ use cudarc::driver::CudaSlice;
 use gpu::profile::Counters;
 use stage2_naive_cuda::{Kernels, Steps, Strides};
 
+use crate::Element;
 use crate::device::{Device, launches};
 use crate::{AnyError, Judge};
 
@@ -54,10 +55,10 @@ fn buffers<const N: usize>(device: &Device, lengths: [usize; N]) -> [CudaSlice<f
 }
 
 /// True if outputs are as [`buffers`] made them.
-pub(super) fn untouched(device: &Device, outputs: &[&CudaSlice<f32>]) -> bool {
-    let old = |output: &&CudaSlice<f32>| {
+pub(super) fn untouched<T: Element>(device: &Device, outputs: &[&CudaSlice<T>]) -> bool {
+    let old = |output: &&CudaSlice<T>| {
         let values = device.read(output);
-        values.is_ok_and(|values| values.iter().all(|&x| x == OLD))
+        values.is_ok_and(|values| values.iter().all(|&x| x.to_f32() == OLD))
     };
     outputs.iter().all(old)
 }

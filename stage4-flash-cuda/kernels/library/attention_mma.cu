@@ -1,0 +1,310 @@
+// Attention in half precision with every option: masks, window, key lengths, strides, grouped heads, any head dimension.
+//
+// Idea: as in 7_reuse.cu. A warp has 16 * TILES queries, and multiplies each fragment of k and v by TILES tiles of q. mask.cuh
+// tells which tiles of keys are skipped, and which scores of a mixed tile are hidden.
+//
+// Rows in shared memory are an odd number of vectors of 16 bytes long: the 8 rows that ldmatrix reads lie in different banks,
+// for any head dimension. Columns from D to the next multiple of 16 are zeros there, and change no sum.
+//
+// Grid:   x = ceil(nq / BLOCK_Q) * B * H.
+// Block:  (THREADS). BLOCK_Q / (THREADS / 32) = 16 * TILES queries a warp.
+// Shared: (BLOCK_Q + 2 * BLOCK_KV) * (ceil(HEAD_DIM / 16) * 2 | 1) * 16 bytes, dynamic.
+// Reads:  q once; k and v once per block. Writes: o, lse once.
+// A query that sees no key gets o = 0, lse = -inf.
+// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more; ELEMENT: f16 or bf16.
+//
+// arch: compute_80
+// launch: grid=4 block=64 shared=27648
+// define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=64 ELEMENT=f16
+// args: f16[12800]=random f16[8320]=random f16[8320]=random null null null f16[12800]=uninit f32[200]=uninit
+// args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
+// args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
+#include "mma.cuh"
+#include "half.cuh"
+#include "mask.cuh"
+#include "prelude.cuh"
+#include "problem.cuh"
+
+using Half = ELEMENT;
+
+struct alignas(16) Vector {
+    unsigned x[4];  // 8 elements
+};
+
+constexpr int TILES = 2 * BLOCK_Q / THREADS;    // of 16 queries, of a warp
+constexpr int CHUNKS = (HEAD_DIM + 15) / 16 * 2;  // vectors of a row that are multiplied
+constexpr int STRIDE = CHUNKS | 1;              // vectors from row to row
+constexpr int ROW = STRIDE * 16;                // bytes
+constexpr int LANES = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32;  // threads that copy a row
+constexpr int STEP = THREADS / LANES;           // rows that the threads copy at a time
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LOWEST = -3.40282347e38f;       // of all finite f32
+constexpr float ROOM = 5.5f;                    // ln of the largest p, about 2^8
+constexpr float FAR = 65536.0f;                 // a multiply-add of scores beyond it is off by too much
+static_assert(TILES * THREADS == 2 * BLOCK_Q && BLOCK_KV % 16 == 0 && BLOCK_KV <= Mask::BLOCK, "whole tiles");
+
+// Starts the copy of a thread's vectors of ROWS rows: one of every STEP rows, the first from `source` to `target_smem`.
+// `bytes` tells how many of a vector are read; the rest are zeros.
+template <int ROWS, typename Bytes>
+__device__ void copy_vectors(unsigned target_smem, const Half* source, long long step, Bytes bytes) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r += STEP) {
+        cp_async_cg_shared_global_16(target_smem + r * ROW, source, bytes(r));
+        source += step;
+    }
+}
+
+// Copies rows [first, first + ROWS) and the first `columns` columns of a matrix that ends before row `end`; all else is zeros.
+// One group. By vectors where the matrix is aligned so; else by elements, which are there when the function returns.
+template <int ROWS>
+__device__ void copy_rows(
+    Vector* tile_smem, const Half* matrix, long long row_stride, int first, int end, int columns
+) {
+    static_assert(ROWS % STEP == 0, "threads copy equally many vectors");
+    const bool aligned = reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 8 == 0 && columns % 8 == 0;
+    if (aligned) {
+        const int row = threadIdx.x / LANES;
+        const int chunk = threadIdx.x % LANES;
+        const unsigned target = shared_address(&tile_smem[row * STRIDE + chunk]);
+        const Half* source = matrix + (first + row) * row_stride + chunk * 8;
+        const int bytes = chunk * 8 < columns ? 16 : 0;
+        if (LANES > CHUNKS && chunk >= CHUNKS) {
+            // The thread has no vector.
+        } else if (first + ROWS <= end) {
+            copy_vectors<ROWS>(target, source, STEP * row_stride, [=](int) { return bytes; });
+        } else {
+            const int rows = end - first - row;
+            copy_vectors<ROWS>(target, source, STEP * row_stride, [=](int r) { return r < rows ? bytes : 0; });
+        }
+    } else {
+#pragma unroll 1
+        for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
+            const int row = first + x / (CHUNKS * 8);
+            const int column = x % (CHUNKS * 8);
+            reinterpret_cast<Half*>(tile_smem + x / (CHUNKS * 8) * STRIDE)[column] =
+                row < end && column < columns ? matrix[row * row_stride + column] : Half{};
+        }
+    }
+    cp_async_commit_group();
+}
+
+// Folds a value over the 4 lanes that share a row; all of them get the result.
+template <typename Fold>
+__device__ float fold_row(float x, Fold fold) {
+    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
+    const Half* q,             // [B, H, nq, D] f16 or bf16
+    const Half* k,             // [B, H / group, nk, D] f16 or bf16
+    const Half* v,             // [B, H / group, nk, D] f16 or bf16
+    const float* mask,         // [B, H, nq, nk] f32, or null
+    const int* key_lengths,    // [B] i32, or null
+    const unsigned* blocks,    // [B, H, ceil(nq / 64), words] u32, or null
+    Half* o,                   // [B, H, nq, D] f16 or bf16
+    float* lse,                // [B, H, nq] f32, packed, or null
+    Problem problem
+) {
+    extern __shared__ __align__(16) Vector q_smem[];
+    Vector* k_smem = q_smem + BLOCK_Q * STRIDE;
+    Vector* v_smem = k_smem + BLOCK_KV * STRIDE;
+    const QueryTile queries = query_tile<BLOCK_Q>(problem);
+    const int first = queries.first;
+    const int end = queries.end;
+    const Mask masks(mask, key_lengths, blocks, problem, queries.batch, queries.head);
+    const Half* q_head = matrix_of(q, problem.q, queries.batch, queries.head);
+    const Half* k_head = matrix_of(k, problem.k, queries.batch, queries.head / problem.group);
+    const Half* v_head = matrix_of(v, problem.v, queries.batch, queries.head / problem.group);
+    const int columns = problem.head_dim;
+    const int row = threadIdx.x / 32 * 16 * TILES;  // first query of the warp, in the tile
+    const int lane = threadIdx.x % 32;
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const float scale = fabsf(problem.scale);
+    const float factor = fmaxf(scale * LOG2_E, 1e-37f);  // so small, it makes all scores 0, as 0 does
+    // The first tile of keys from `key` on that is not wholly masked. The whole block agrees on it.
+    const int key_end = masks.end_of(end);
+    const auto next_tile = [&](int key) {
+        while (key < key_end && masks.tile(first, end, key, key + BLOCK_KV) == Tile::Masked) {
+            key += BLOCK_KV;
+        }
+        return key;
+    };
+    copy_rows<BLOCK_Q>(q_smem, q_head, problem.q.row, first, end, columns);
+    int key = next_tile(masks.begin_of(first) / BLOCK_KV * BLOCK_KV);
+    if (key < key_end) {
+        copy_rows<BLOCK_KV>(k_smem, k_head, problem.k.row, key, masks.keys, columns);
+    }
+    if (problem.scale < 0.0f) {  // -s has its maximum where s has its minimum
+        cp_async_wait_group<0>();
+        __syncthreads();  // so that no thread changes the sign of a vector before it is there
+        for (int x = threadIdx.x; x < BLOCK_Q * STRIDE * 4; x += THREADS) {
+            if (x / 4 % STRIDE < CHUNKS) {
+                q_smem[x / 4].x[x % 4] ^= 0x80008000u;
+            }
+        }
+    }
+    const unsigned q_lane = shared_address(&q_smem[(row + lane % 16) * STRIDE + lane / 16]);
+    const unsigned k_lane = shared_address(&k_smem[(lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2]);
+    const unsigned v_lane = shared_address(&v_smem[lane % 16 * STRIDE + lane / 16]);
+    float o_reg[CHUNKS][TILES][4] = {};
+    float sum_reg[2 * TILES] = {};  // of rows g + 8 w: this lane's keys
+    float max_reg[2 * TILES];       // what is subtracted from scores: at most ROOM below their maximum
+#pragma unroll
+    for (float& max : max_reg) {
+        max = LOWEST;
+    }
+#pragma unroll 1
+    while (key < key_end) {
+        cp_async_wait_group<0>();
+        __syncthreads();  // so that no thread reads q or k before all of it is there, or copies v while another reads it
+        copy_rows<BLOCK_KV>(v_smem, v_head, problem.v.row, key, masks.keys, columns);
+        float s_reg[BLOCK_KV / 8][TILES][4] = {};
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c += 2) {
+            unsigned q_reg[TILES][4];  // tiles of 16 rows of q x 16 columns
+            for (int m = 0; m < TILES; m++) {
+                ldmatrix_x4(q_reg[m], q_lane + 16 * m * ROW + c * 16);
+            }
+            for (int n = 0; n < BLOCK_KV / 8; n += 2) {
+                unsigned k_reg[4];  // 16 rows of k x 16 columns: b0 and b1 of 8 keys, then of the next 8
+                ldmatrix_x4(k_reg, k_lane + 8 * n * ROW + c * 16);
+                for (int m = 0; m < TILES; m++) {
+                    Half::mma_m16n8k16(s_reg[n][m], q_reg[m], k_reg[0], k_reg[1], s_reg[n][m]);
+                    Half::mma_m16n8k16(s_reg[n + 1][m], q_reg[m], k_reg[2], k_reg[3], s_reg[n + 1][m]);
+                }
+            }
+        }
+        const bool mixed = masks.tile(first, end, key, key + BLOCK_KV) == Tile::Mixed;
+        const int next = next_tile(key + BLOCK_KV);
+        __syncthreads();  // so that no thread copies the next k while another still reads this one
+        if (next < key_end) {
+            copy_rows<BLOCK_KV>(k_smem, k_head, problem.k.row, next, masks.keys, columns);
+        } else {
+            cp_async_commit_group();
+        }
+        float unit = scale;  // of the scores
+        if (mixed) {
+            unit = 1.0f;
+            // The queries of a warp lie in one row of blocks of the block mask, and the keys of a tile in one column.
+            const bool seen = first + row < end && (masks.blocks == nullptr || masks.in_block(first + row, key));
+#pragma unroll
+            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                const int i = first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8;
+                const int j = key + e / 4 / TILES * 8 + 2 * t + e % 2;
+                s = seen && masks.in_band(i, j) ? s * scale : -INFINITY;
+            }
+            if (masks.additive != nullptr) {
+#pragma unroll
+                for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+                    float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                    const int i = first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8;
+                    const int j = key + e / 4 / TILES * 8 + 2 * t + e % 2;
+                    if (s != -INFINITY) {
+                        s = masks.biased(s, i, j);
+                    }
+                }
+            }
+        }
+        float tile_max_reg[2 * TILES];
+        bool grows = false;
+#pragma unroll
+        for (int w = 0; w < 2 * TILES; w++) {
+            float max = -INFINITY;
+            for (int e = 0; e < BLOCK_KV / 4; e++) {
+                max = fmaxf(max, s_reg[e / 2][w / 2][w % 2 * 2 + e % 2]);
+            }
+            tile_max_reg[w] = unit * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            grows |= tile_max_reg[w] > max_reg[w] + ROOM;
+        }
+        if (__any_sync(0xffffffffu, grows)) {
+#pragma unroll
+            for (int w = 0; w < 2 * TILES; w++) {
+                const float max = fmaxf(max_reg[w], tile_max_reg[w]);
+                const float shrink = ex2_approx_ftz_f32((max_reg[w] - max) * LOG2_E);  // factor of earlier sums
+                max_reg[w] = max;
+                sum_reg[w] *= shrink;
+                for (int e = 0; e < CHUNKS * 2; e++) {
+                    o_reg[e / 2][w / 2][w % 2 * 2 + e % 2] *= shrink;
+                }
+            }
+        }
+        bool far = mixed;
+        for (const float max : max_reg) {
+            far |= fabsf(max) > FAR;
+        }
+        if (__any_sync(0xffffffffu, far)) {  // the difference first, of products rounded as the maximum's is
+#pragma unroll
+            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                const float max = max_reg[e / 4 % TILES * 2 + e / 2 % 2];
+                s = ex2_approx_ftz_f32((__fmul_rn(unit, s) - max) * LOG2_E);
+            }
+        } else {
+#pragma unroll
+            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                const float max = max_reg[e / 4 % TILES * 2 + e / 2 % 2];
+                s = ex2_approx_ftz_f32(fmaf(factor, s, -LOG2_E * max));
+            }
+        }
+#pragma unroll
+        for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+            sum_reg[e / 4 % TILES * 2 + e / 2 % 2] += s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+        }
+        cp_async_wait_group<1>();  // v is there; the next k may be on its way
+        __syncthreads();  // so that no thread reads v before every thread's part of it is there
+#pragma unroll
+        for (int j = 0; j < BLOCK_KV; j += 16) {
+            unsigned p_reg[TILES][4];
+            for (int e = 0; e < 4 * TILES; e++) {
+                const float* s = &s_reg[j / 8 + e / 2 % 2][e / 4][e % 2 * 2];
+                p_reg[e / 4][e % 4] = Half::round_pair(s[0], s[1]);
+            }
+            for (int n = 0; n < CHUNKS; n += 2) {
+                unsigned v_reg[4];  // 16 rows of v x 16 columns: b0 and b1 of 8 columns, then of the next 8
+                ldmatrix_x4_trans(v_reg, v_lane + j * ROW + n * 16);
+                for (int m = 0; m < TILES; m++) {
+                    Half::mma_m16n8k16(o_reg[n][m], p_reg[m], v_reg[0], v_reg[1], o_reg[n][m]);
+                    Half::mma_m16n8k16(o_reg[n + 1][m], p_reg[m], v_reg[2], v_reg[3], o_reg[n + 1][m]);
+                }
+            }
+        }
+        key = next;
+    }
+    cp_async_wait_group<0>();  // no copy is left behind
+    __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
+#pragma unroll
+    for (int w = 0; w < 2 * TILES; w++) {
+        const int i = row + g + 8 * w;
+        const float sum = fold_row(sum_reg[w], [](float a, float b) { return a + b; });
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        for (int n = 0; n < CHUNKS; n++) {
+            const float* pair = &o_reg[n][w / 2][w % 2 * 2];
+            q_smem[i * STRIDE + n].x[t] = Half::round_pair(pair[0] * inverse, pair[1] * inverse);
+        }
+        if (first + i < end && t == 0 && lse != nullptr) {
+            const long long matrix = static_cast<long long>(queries.batch) * problem.heads + queries.head;
+            lse[matrix * problem.nq + first + i] = max_reg[w] + logf(sum);  // log(0) = -inf
+        }
+    }
+    __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
+    Half* o_head = matrix_of(o, problem.o, queries.batch, queries.head);
+    const bool aligned = reinterpret_cast<unsigned long long>(o_head) % 16 == 0 && problem.o.row % 8 == 0 && columns % 8 == 0;
+    const int width = aligned ? 8 : 1;
+    for (int x = lane; x < 16 * TILES * (columns / width); x += 32) {
+        const int i = row + x / (columns / width);
+        const int column = x % (columns / width) * width;
+        if (first + i < end) {
+            Half* target = o_head + (first + i) * problem.o.row + column;
+            const Half* source_smem = reinterpret_cast<const Half*>(q_smem + i * STRIDE) + column;
+            if (aligned) {
+                *reinterpret_cast<Vector*>(target) = *reinterpret_cast<const Vector*>(source_smem);
+            } else {
+                *target = *source_smem;
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Tiles and shared memory of the library's kernel in half precision, `attention_mma.cu`.
+
+use super::Tile;
+
+/// The kernel file.
+pub(crate) const FILE: &str = "library/attention_mma.cu";
+
+/// The kernel's name.
+pub(crate) const KERNEL: &str = "attention_mma";
+
+/// Head dimensions for which a kernel is always committed, so that any other can be padded.
+pub const PADDED: [usize; 3] = [64, 128, 256];
+
+/// The head dimension that another is padded to where its kernel cannot be compiled.
+pub(crate) fn padded(head_dim: usize) -> usize {
+    let next = PADDED.into_iter().find(|&padded| head_dim <= padded);
+    next.unwrap_or(head_dim)
+}
+
+/// The tile for a head dimension: the largest whose accumulators leave registers for the rest.
+pub const fn tile(head_dim: usize) -> Tile {
+    match head_dim {
+        0..=64 => Tile::new(64, 64, 64),
+        65..=128 => Tile::new(64, 32, 64),
+        _ => Tile::new(32, 32, 64),
+    }
+}
+
+/// Vectors of 8 elements of a row that are multiplied.
+const fn chunks(columns: usize) -> usize {
+    columns.div_ceil(16) * 2
+}
+
+/// Dynamic shared memory of a block, in bytes.
+pub(crate) fn shared_bytes(columns: usize, tile: Tile) -> usize {
+    (tile.block_q + 2 * tile.block_kv) * (chunks(columns) | 1) * 16
+}
+
+/// True if the kernel can be compiled with this tile, none of whose sizes is 0.
+pub(crate) fn suits(columns: usize, tile: Tile) -> bool {
+    let rows = tile.threads / chunks(columns).next_power_of_two(); // that the threads copy at a time
+    let tiles = 2 * tile.block_q / tile.threads; // of 16 queries, of a warp
+    tile.threads.is_multiple_of(32)
+        && [1, 2].contains(&tiles)
+        && tiles * tile.threads == 2 * tile.block_q
+        && [16, 32, 64].contains(&tile.block_kv)
+        && rows > 0
+        && tile.block_q.is_multiple_of(rows)
+        && tile.block_kv.is_multiple_of(rows)
+}
