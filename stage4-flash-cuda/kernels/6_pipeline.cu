@@ -25,6 +25,9 @@
 // a fragment of k or v for two mma.sync, so there are 2.8 wavefronts for each. There are 9.5
 // instructions for each, half of them for addresses.
 //
+// Scores are finite in f16 as long as they are below 2^27: the exponent's multiply-add rounds once,
+// and the maximum's product rounds too. The library takes larger ones.
+//
 // arch: compute_80
 // launch: grid=4 block=128
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128

@@ -7,13 +7,14 @@ use stage1_reference::{Attend, Options, Output};
 
 use crate::{Attention, Error, Half, Inputs, Mode, Outputs, Rung, Shape};
 
-/// An implementation of attention in device memory, with options. The suite of `conformance` judges
-/// anything that has it: this crate's [`Stage4`], and an exercise's.
+/// An implementation of attention in device memory, with options; q, k, v and o are tensors of `T`.
+/// The suite of `conformance` judges anything that has it: this crate's [`Stage4`], in f32 and in
+/// [half precision](Half), and an exercise's.
 pub trait Fused<T = f32> {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// Computes what [`Attention::forward`] does. Launches, and does not wait. Checks its arguments
+    /// Computes what [`Attention::forward`] or [`Attention::forward_half`] does. Launches, and does not wait. Checks its arguments
     /// first, and launches nothing if one does not fit.
     ///
     /// # Errors

@@ -10,20 +10,21 @@
 //! | 2 | `2_register_tiles.cu` | each thread computes a rectangle of scores and of outputs in registers |
 //! | 3 | `3_async_copy.cu` | the next tile is copied while this one is computed |
 //! | 4 | `4_mma.cu` | tensor cores: f16, 2048 products in one instruction |
-//! | 5 | `5_swizzle.cu` | `ldmatrix` and tiles in which no two rows share banks |
+//! | 5 | `5_swizzle.cu` | `ldmatrix`, and tiles in which the rows that it reads share no banks |
 //! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
 //! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
 //!
-//! The library is what one calls: one kernel with every option, `kernels/library/attention.cu`.
-//! The files of this crate:
+//! The library is what one calls: a kernel with every option, `kernels/library/attention.cu`, and
+//! one in half precision, `attention_mma.cu`. The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device
-//!   memory, [`Attention::forward_host`] takes host arrays.
+//!   memory, [`Attention::forward_half`] does in half precision, [`Attention::forward_host`] takes
+//!   host arrays.
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options,
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
-//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernel, with its
-//!   [tiles](library::tiles).
+//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
+//!   tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
 //!

@@ -12,17 +12,19 @@ pub enum Mode {
     /// The library of stage 2, whose product is tiled. It lacks [some
     /// options](stage2_naive_cuda::LACKS).
     Tiled,
-    /// The library's kernel, which has every option, compiled for the head dimension.
+    /// The library's kernel, which has every option, compiled for the head dimension. There is one
+    /// in f32, and one in half precision.
     #[default]
     Library,
-    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED): rows
+    /// The same, compiled for the next size of [`PADDED`](crate::library::PADDED), or in half
+    /// precision of [`tensor_cores::PADDED`](crate::library::tensor_cores::PADDED): rows
     /// are padded with zeros. Its kernels are all committed; [`Mode::Library`] takes them
     /// where there is no compiler.
     Padded,
     /// A kernel of the ladder. It lacks [some options](Rung::LACKS). A rung in f16 has
-    /// [`Attention::forward_f16`].
+    /// [`Attention::forward_half`].
     ///
-    /// [`Attention::forward_f16`]: crate::Attention::forward_f16
+    /// [`Attention::forward_half`]: crate::Attention::forward_half
     Rung(Rung),
 }
 

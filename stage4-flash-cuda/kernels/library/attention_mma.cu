@@ -1,10 +1,9 @@
-// Attention in half precision with every option: masks, window, key lengths, strides, grouped heads, any head dimension.
+// Attention in half precision with every option: masks, window, key lengths, strides, grouped
+// heads, any head dimension.
 //
-// Idea: as in 7_reuse.cu. A warp has 16 * TILES queries, and multiplies each fragment of k and v by TILES tiles of q. mask.cuh
-// tells which tiles of keys are skipped, and which scores of a mixed tile are hidden.
-//
-// Rows in shared memory are an odd number of vectors of 16 bytes long: the 8 rows that ldmatrix reads lie in different banks,
-// for any head dimension. Columns from D to the next multiple of 16 are zeros there, and change no sum.
+// Idea: as in 7_reuse.cu. A warp has 16 * TILES queries, and multiplies each fragment of k and v by
+// TILES tiles of q. mask.cuh tells which tiles of keys are skipped, and which scores of a mixed
+// tile are hidden.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). BLOCK_Q / (THREADS / 32) = 16 * TILES queries a warp.
@@ -19,81 +18,20 @@
 // args: f16[12800]=random f16[8320]=random f16[8320]=random null null null f16[12800]=uninit f32[200]=uninit
 // args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
 // args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
-#include "mma.cuh"
-#include "half.cuh"
+#include "half_rows.cuh"
 #include "mask.cuh"
+#include "mma.cuh"
 #include "prelude.cuh"
 #include "problem.cuh"
 
-using Half = ELEMENT;
-
-struct alignas(16) Vector {
-    unsigned x[4];  // 8 elements
-};
-
 constexpr int TILES = 2 * BLOCK_Q / THREADS;    // of 16 queries, of a warp
-constexpr int CHUNKS = (HEAD_DIM + 15) / 16 * 2;  // vectors of a row that are multiplied
-constexpr int STRIDE = CHUNKS | 1;              // vectors from row to row
-constexpr int ROW = STRIDE * 16;                // bytes
-constexpr int LANES = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32;  // threads that copy a row
-constexpr int STEP = THREADS / LANES;           // rows that the threads copy at a time
+constexpr int SCORES = BLOCK_KV / 2 * TILES;    // scores of a lane
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LOWEST = -3.40282347e38f;       // of all finite f32
 constexpr float ROOM = 5.5f;                    // ln of the largest p, about 2^8
-constexpr float FAR = 65536.0f;                 // a multiply-add of scores beyond it is off by too much
-static_assert(TILES * THREADS == 2 * BLOCK_Q && BLOCK_KV % 16 == 0 && BLOCK_KV <= Mask::BLOCK, "whole tiles");
-
-// Starts the copy of a thread's vectors of ROWS rows: one of every STEP rows, the first from `source` to `target_smem`.
-// `bytes` tells how many of a vector are read; the rest are zeros.
-template <int ROWS, typename Bytes>
-__device__ void copy_vectors(unsigned target_smem, const Half* source, long long step, Bytes bytes) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r += STEP) {
-        cp_async_cg_shared_global_16(target_smem + r * ROW, source, bytes(r));
-        source += step;
-    }
-}
-
-// Copies rows [first, first + ROWS) and the first `columns` columns of a matrix that ends before row `end`; all else is zeros.
-// One group. By vectors where the matrix is aligned so; else by elements, which are there when the function returns.
-template <int ROWS>
-__device__ void copy_rows(
-    Vector* tile_smem, const Half* matrix, long long row_stride, int first, int end, int columns
-) {
-    static_assert(ROWS % STEP == 0, "threads copy equally many vectors");
-    const bool aligned = reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 8 == 0 && columns % 8 == 0;
-    if (aligned) {
-        const int row = threadIdx.x / LANES;
-        const int chunk = threadIdx.x % LANES;
-        const unsigned target = shared_address(&tile_smem[row * STRIDE + chunk]);
-        const Half* source = matrix + (first + row) * row_stride + chunk * 8;
-        const int bytes = chunk * 8 < columns ? 16 : 0;
-        if (LANES > CHUNKS && chunk >= CHUNKS) {
-            // The thread has no vector.
-        } else if (first + ROWS <= end) {
-            copy_vectors<ROWS>(target, source, STEP * row_stride, [=](int) { return bytes; });
-        } else {
-            const int rows = end - first - row;
-            copy_vectors<ROWS>(target, source, STEP * row_stride, [=](int r) { return r < rows ? bytes : 0; });
-        }
-    } else {
-#pragma unroll 1
-        for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
-            const int row = first + x / (CHUNKS * 8);
-            const int column = x % (CHUNKS * 8);
-            reinterpret_cast<Half*>(tile_smem + x / (CHUNKS * 8) * STRIDE)[column] =
-                row < end && column < columns ? matrix[row * row_stride + column] : Half{};
-        }
-    }
-    cp_async_commit_group();
-}
-
-// Folds a value over the 4 lanes that share a row; all of them get the result.
-template <typename Fold>
-__device__ float fold_row(float x, Fold fold) {
-    x = fold(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fold(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
+constexpr float FAR = 65536.0f;                 // from here on products are rounded first
+static_assert(TILES * THREADS == 2 * BLOCK_Q && BLOCK_KV % 16 == 0, "whole tiles");
+static_assert(Mask::BLOCK % BLOCK_KV == 0 && Mask::BLOCK % (16 * TILES) == 0, "squares of whole tiles");
 
 extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     const Half* q,             // [B, H, nq, D] f16 or bf16
@@ -148,6 +86,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     const unsigned q_lane = shared_address(&q_smem[(row + lane % 16) * STRIDE + lane / 16]);
     const unsigned k_lane = shared_address(&k_smem[(lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2]);
     const unsigned v_lane = shared_address(&v_smem[lane % 16 * STRIDE + lane / 16]);
+    // Where score e of a lane is: its query, its column in the tile, and its row among the lane's.
+    const auto query = [&](int e) { return first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8; };
+    const auto column = [&](int e) { return e / 4 / TILES * 8 + 2 * t + e % 2; };
+    const auto pair_row = [](int e) { return e / 4 % TILES * 2 + e / 2 % 2; };
     float o_reg[CHUNKS][TILES][4] = {};
     float sum_reg[2 * TILES] = {};  // of rows g + 8 w: this lane's keys
     float max_reg[2 * TILES];       // what is subtracted from scores: at most ROOM below their maximum
@@ -158,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
 #pragma unroll 1
     while (key < key_end) {
         cp_async_wait_group<0>();
-        __syncthreads();  // so that no thread reads q or k before all of it is there, or copies v while another reads it
+        // So that no thread reads q or k before all of it is there, or copies v while another reads it.
+        __syncthreads();
         copy_rows<BLOCK_KV>(v_smem, v_head, problem.v.row, key, masks.keys, columns);
         float s_reg[BLOCK_KV / 8][TILES][4] = {};
 #pragma unroll
@@ -187,25 +130,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         float unit = scale;  // of the scores
         if (mixed) {
             unit = 1.0f;
-            // The queries of a warp lie in one row of blocks of the block mask, and the keys of a tile in one column.
+            // The queries of a warp lie in one row of squares of the block mask, and the keys of a
+            // tile in one column.
             const bool seen = first + row < end && (masks.blocks == nullptr || masks.in_block(first + row, key));
 #pragma unroll
-            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+            for (int e = 0; e < SCORES; e++) {
                 float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                const int i = first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8;
-                const int j = key + e / 4 / TILES * 8 + 2 * t + e % 2;
-                s = seen && masks.in_band(i, j) ? s * scale : -INFINITY;
+                s = seen && masks.in_band(query(e), key + column(e)) ? s * scale : -INFINITY;
             }
-            if (masks.additive != nullptr) {
+        }
+        if (mixed && masks.additive != nullptr) {
 #pragma unroll
-                for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
-                    float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                    const int i = first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8;
-                    const int j = key + e / 4 / TILES * 8 + 2 * t + e % 2;
-                    if (s != -INFINITY) {
-                        s = masks.biased(s, i, j);
-                    }
-                }
+            for (int e = 0; e < SCORES; e++) {
+                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                s = s == -INFINITY ? s : masks.biased(s, query(e), key + column(e));
             }
         }
         float tile_max_reg[2 * TILES];
@@ -216,14 +154,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             for (int e = 0; e < BLOCK_KV / 4; e++) {
                 max = fmaxf(max, s_reg[e / 2][w / 2][w % 2 * 2 + e % 2]);
             }
-            tile_max_reg[w] = unit * fold_row(max, [](float a, float b) { return fmaxf(a, b); });
+            tile_max_reg[w] = unit * row_max(max);
             grows |= tile_max_reg[w] > max_reg[w] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
 #pragma unroll
             for (int w = 0; w < 2 * TILES; w++) {
                 const float max = fmaxf(max_reg[w], tile_max_reg[w]);
-                const float shrink = ex2_approx_ftz_f32((max_reg[w] - max) * LOG2_E);  // factor of earlier sums
+                // The factor of earlier sums.
+                const float shrink = ex2_approx_ftz_f32((max_reg[w] - max) * LOG2_E);
                 max_reg[w] = max;
                 sum_reg[w] *= shrink;
                 for (int e = 0; e < CHUNKS * 2; e++) {
@@ -235,24 +174,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         for (const float max : max_reg) {
             far |= fabsf(max) > FAR;
         }
-        if (__any_sync(0xffffffffu, far)) {  // the difference first, of products rounded as the maximum's is
+        if (__any_sync(0xffffffffu, far)) {  // the difference first: scores may be as low as -3.4e38
 #pragma unroll
-            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+            for (int e = 0; e < SCORES; e++) {
                 float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                const float max = max_reg[e / 4 % TILES * 2 + e / 2 % 2];
-                s = ex2_approx_ftz_f32((__fmul_rn(unit, s) - max) * LOG2_E);
+                s = ex2_approx_ftz_f32((__fmul_rn(unit, s) - max_reg[pair_row(e)]) * LOG2_E);
             }
         } else {
 #pragma unroll
-            for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
+            for (int e = 0; e < SCORES; e++) {
                 float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                const float max = max_reg[e / 4 % TILES * 2 + e / 2 % 2];
-                s = ex2_approx_ftz_f32(fmaf(factor, s, -LOG2_E * max));
+                s = ex2_approx_ftz_f32(fmaf(factor, s, -LOG2_E * max_reg[pair_row(e)]));
             }
         }
 #pragma unroll
-        for (int e = 0; e < BLOCK_KV / 2 * TILES; e++) {
-            sum_reg[e / 4 % TILES * 2 + e / 2 % 2] += s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+        for (int e = 0; e < SCORES; e++) {
+            sum_reg[pair_row(e)] += s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
         }
         cp_async_wait_group<1>();  // v is there; the next k may be on its way
         __syncthreads();  // so that no thread reads v before every thread's part of it is there
@@ -275,11 +212,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         key = next;
     }
     cp_async_wait_group<0>();  // no copy is left behind
-    __syncthreads();  // so that no thread writes o over q before every thread has stored its part: there may be no keys
+    __syncthreads();  // so that no thread writes o over q before all of q is there: there may be no keys
 #pragma unroll
     for (int w = 0; w < 2 * TILES; w++) {
         const int i = row + g + 8 * w;
-        const float sum = fold_row(sum_reg[w], [](float a, float b) { return a + b; });
+        const float sum = row_sum(sum_reg[w]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
@@ -290,9 +227,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             lse[matrix * problem.nq + first + i] = max_reg[w] + logf(sum);  // log(0) = -inf
         }
     }
-    __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
+    __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored it
     Half* o_head = matrix_of(o, problem.o, queries.batch, queries.head);
-    const bool aligned = reinterpret_cast<unsigned long long>(o_head) % 16 == 0 && problem.o.row % 8 == 0 && columns % 8 == 0;
+    const bool aligned = is_aligned(o_head, problem.o.row, columns);
     const int width = aligned ? 8 : 1;
     for (int x = lane; x < 16 * TILES * (columns / width); x += 32) {
         const int i = row + x / (columns / width);
