@@ -68,7 +68,8 @@ pub mod trace;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
-    BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Page, Race, RaceSide, UnsetRead,
+    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page, Race,
+    RaceSide, UnsetRead,
 };
 pub use install::{InstallError, install};
 pub use jitter::set_jitter;

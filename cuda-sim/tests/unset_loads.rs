@@ -1,6 +1,6 @@
 //! Loads of memory of which some bytes were never written: what uses them, and what does not.
 
-use cuda_sim::{Fault, FaultKind};
+use cuda_sim::{Fault, FaultKind, MemoryKind};
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
@@ -100,7 +100,7 @@ fn uses_are_reported_with_the_load() {
         let FaultKind::UninitialisedRead(read) = &fault.kind else {
             panic!("{body}: {fault}")
         };
-        assert_eq!(read.access.space, "shared", "{body}");
+        assert_eq!(read.access.space, MemoryKind::Shared, "{body}");
         let place = |line| Some(("a.cu".to_owned(), line));
         assert_eq!(
             (&fault.source, &read.loaded),
