@@ -154,10 +154,11 @@ fn arguments(package: &str, words: &[&str]) -> Result<Option<String>> {
     flags(package, words)
 }
 
-/// The file of a subcommand: programs have one for each.
+/// The file of a subcommand: programs have one for each, or a folder.
 fn subcommand(package: &str, word: &str) -> Option<PathBuf> {
-    let file = root().join(format!("{package}/src/cli/{}.rs", word.replace('-', "_")));
-    file.exists().then_some(file)
+    let place = root().join(format!("{package}/src/cli/{}", word.replace('-', "_")));
+    let files = [place.with_extension("rs"), place.join("mod.rs")];
+    files.into_iter().find(|file| file.exists())
 }
 
 /// A flag stands in the sources of its program, as it is typed or as the name of a field.

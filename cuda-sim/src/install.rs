@@ -7,15 +7,12 @@ use std::{
     io::{self, Write as _},
     iter,
     os::fd::{AsRawFd, FromRawFd},
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::OnceLock,
 };
 
 use libloading::Library;
 
-use crate::driver;
+use crate::{driver, install_error::InstallError, report};
 
 /// The jump table that `build.rs` compiled: a shared library with the soname `libcuda.so`.
 static STUB: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda.so"));
@@ -35,49 +32,6 @@ pub(crate) fn address_of(name: &str) -> Option<*const c_void> {
     Some(TABLE[index].0.cast())
 }
 
-/// True if the program has called [`install`]; if not, it has found a `libcuda.so` on disk.
-static ASKED_FOR: AtomicBool = AtomicBool::new(false);
-
-/// True if this process uses the crate as a library.
-pub(crate) fn is_library() -> bool {
-    ASKED_FOR.load(Relaxed)
-}
-
-/// Why the simulated driver could not be installed.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InstallError {
-    /// An environment variable has a value that it does not take.
-    #[error("{name} is `{value}`: it must be {takes}")]
-    Setting {
-        /// The variable: `CUDA_SIM_…`.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// Values that it takes.
-        takes: String,
-    },
-    /// Simulated device memory could not be set up.
-    #[error("{reason}")]
-    Memory {
-        /// Text of the operating system.
-        reason: String,
-    },
-    /// The driver library could not be put into memory or loaded from there.
-    #[error("cannot {step}: {reason}")]
-    Load {
-        /// Step that failed.
-        step: &'static str,
-        /// Text of the operating system or of the dynamic loader.
-        reason: String,
-    },
-    /// Another `libcuda.so` was loaded into this process before.
-    #[error(
-        "another libcuda.so is loaded in this process: install the simulated driver before the first CUDA call"
-    )]
-    AnotherDriver,
-}
-
 /// Makes the simulated driver this process's `libcuda.so`, for cudarc and for whoever else looks it
 /// up by that name.
 ///
@@ -90,7 +44,7 @@ pub enum InstallError {
 /// already loaded.
 pub fn install() -> Result<(), InstallError> {
     static DONE: OnceLock<Result<(), InstallError>> = OnceLock::new();
-    ASKED_FOR.store(true, Relaxed);
+    report::leave_to_program();
     DONE.get_or_init(|| {
         driver::started()?;
         load()

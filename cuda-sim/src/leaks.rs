@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::exec;
 use crate::memory::arena::Arena;
+use crate::{exec, report};
 
 /// Memory that a context which ended left behind. Module variables and what a graph owns do not
 /// count.
@@ -49,15 +49,15 @@ pub fn last_leaks() -> Option<Leaks> {
     LAST.get()
 }
 
-/// Tells on stderr, and keeps for [`last_leaks`], what `context` has not freed. For a context that
-/// is about to free it.
-pub(crate) fn report(arena: &Arena, context: u64) {
+/// Reports, and keeps for [`last_leaks`], what `context` has not freed. For a context that is about
+/// to free it.
+pub(crate) fn note(arena: &Arena, context: u64) {
     let found = exec::settings()
         .checks
         .then(|| summary(arena.held_by(context)))
         .flatten();
     if let Some(leaks) = &found {
-        eprintln!("cuda-sim: {leaks}");
+        report::leaks(leaks);
     }
     // A call from another thread-local's destructor may come after ours is gone.
     let _ = LAST.try_with(|last| last.set(found));

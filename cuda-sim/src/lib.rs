@@ -1,7 +1,6 @@
 //! A CUDA driver for machines without a GPU.
 //!
-//! PTX goes in; results, faults and counters come out. A program keeps speaking the CUDA driver
-//! API, usually through cudarc, and does not know the difference:
+//! A program keeps speaking the CUDA driver API, usually through cudarc:
 //!
 //! ```
 //! use cudarc::driver::CudaContext;
@@ -18,14 +17,13 @@
 //!
 //! # What is simulated
 //!
-//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`h200`, `a100`, `rtx4090`,
-//! `t4`, `a6000`, `rtx3090`, `rtx5090`, `rtx2080s`), CUDA 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`, in MiB; less under a small
-//! `ulimit -v`), and blocks on all cores (`CUDA_SIM_THREADS`). Device pointers are host pointers. A
-//! stream runs inside the call that submits work until it has to wait; then it gets a thread.
-//! Events measure modelled time on that device: `MODEL.md`, not validated on hardware. A kernel's
-//! mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its report as
-//! the text of `cuGetErrorString`, which cudarc's error shows; and the next launch works. Races and
-//! uninitialised reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
+//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`MODEL.md` lists them), CUDA
+//! 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`), and blocks on all cores (`CUDA_SIM_THREADS`).
+//! Device pointers are host pointers. A stream runs inside the call that submits work until it has
+//! to wait; then it gets a thread. Events measure modelled time on that device: `MODEL.md`, not
+//! validated on hardware. A kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU
+//! would give, with its report as the text of `cuGetErrorString`; and the next launch works. Races
+//! and uninitialised reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
 //!
 //! # Parts
 //!
@@ -38,9 +36,7 @@
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
 //! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
-//! # What is not here
-//!
-//! Machine code, a second device, textures, clusters, external memory, IPC: missing, or not supported.
+//! Not here: machine code, a second device, textures, clusters, external memory, IPC.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(
@@ -52,6 +48,7 @@ mod driver;
 mod exec;
 mod fault;
 mod install;
+mod install_error;
 mod jitter;
 mod leaks;
 mod memory;
@@ -68,9 +65,11 @@ pub mod trace;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
-    BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Page, Race, RaceSide, UnsetRead,
+    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page, Race,
+    RaceSide, UnsetRead,
 };
-pub use install::{InstallError, install};
+pub use install::install;
+pub use install_error::InstallError;
 pub use jitter::set_jitter;
 pub use leaks::{Leaks, last_leaks};
 pub use model::{ModelledTime, Resource};

@@ -1,24 +1,35 @@
-//! Reports on standard error or in a file: faults, and calls that are not simulated. Many programs
-//! do not show the driver's texts.
+//! Reports on standard error or in a file: faults, memory that was not freed, and calls that are not
+//! simulated. Many programs do not show the driver's texts.
 
 use std::{
     collections::BTreeSet,
     fs::OpenOptions,
     io::{self, Write as _},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use crate::{
     fault::Fault,
-    install,
+    leaks::Leaks,
     settings::{Target, settings},
     sync::lock,
 };
 
+/// True if the program uses this crate as a library; if not, it has found a `libcuda.so` on disk.
+static IS_LIBRARY: AtomicBool = AtomicBool::new(false);
+
+/// Leaves it to the program to ask for faults and leaks, unless the environment says otherwise.
+pub(crate) fn leave_to_program() {
+    IS_LIBRARY.store(true, Relaxed);
+}
+
 /// Destination of reports. If the environment does not say: nowhere if the program uses this crate
-/// as a library, which can ask for faults; else standard error.
+/// as a library; else standard error.
 fn target() -> &'static Target {
-    let usual = match install::is_library() {
+    let usual = match IS_LIBRARY.load(Relaxed) {
         true => &Target::Off,
         false => &Target::Stderr,
     };
@@ -28,6 +39,11 @@ fn target() -> &'static Target {
 /// Reports a fault.
 pub(crate) fn fault(fault: &Fault) {
     write(&format!("cuda-sim: fault: {fault}\n"));
+}
+
+/// Reports memory that a context has left behind.
+pub(crate) fn leaks(leaks: &Leaks) {
+    write(&format!("cuda-sim: {leaks}\n"));
 }
 
 /// Reports a call of a function, or with an argument, that is not simulated; the same text once in

@@ -4,7 +4,7 @@ use std::{ffi::OsString, ops::RangeInclusive, path::PathBuf, str::FromStr, sync:
 
 use crate::{
     device::{DEVICES, Device},
-    install::InstallError,
+    install_error::InstallError,
 };
 
 /// Settings of the environment.

@@ -104,7 +104,7 @@ fn out_of_bounds_store() {
         panic!("{fault}")
     };
     let near = access.nearest.as_ref().unwrap();
-    assert!(access.write && access.bytes == 4 && access.space == "global");
+    assert!(access.write && access.bytes == 4 && access.space == cuda_sim::MemoryKind::Global);
     assert_eq!((near.bytes, access.address - near.start), (160, 160));
     assert!(
         fault

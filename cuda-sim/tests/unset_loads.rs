@@ -1,6 +1,6 @@
 //! Loads of memory of which some bytes were never written: what uses them, and what does not.
 
-use cuda_sim::{Fault, FaultKind};
+use cuda_sim::{Fault, FaultKind, MemoryKind};
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
@@ -46,6 +46,11 @@ fn bytes_that_nothing_uses_are_not_reported() {
         "st.global.u32 [%d0], %r3;",
         "mul.lo.u32 %r4, %r4, 3; st.global.v4.u32 [%d0], {%r1, %r2, %r3, %r4};",
         "st.global.u32 [%d0], %r5;",
+        // A word that is only copied, also through other places and lanes.
+        "st.global.u32 [%d0], %r6;",
+        "mov.b64 %d2, {%r6, %r6}; st.global.u64 [%d0], %d2;",
+        "selp.u32 %r4, %r6, %r4, %yes; shfl.sync.idx.b32 %r4, %r4, 0, 31, 1; st.global.u32 [%d0], %r4;",
+        "st.shared.u32 [tile+32], %r6; ld.shared.u32 %r4, [tile+32]; st.global.u32 [%d0], %r4; ld.global.u8 %r1, [%d0]; st.global.u32 [%d0], %r1;",
         // Cleared or shifted out, by constants and by values.
         "and.b32 %r6, %r6, 255; st.global.u32 [%d0], %r6;",
         "and.b32 %r6, %r6, %r12; st.global.u32 [%d0], %r6;",
@@ -72,7 +77,9 @@ fn uses_are_reported_with_the_load() {
     for body in [
         "st.global.u32 [%d0], %r4;",
         "st.global.v2.u32 [%d0], {%r4, %r4};",
-        "st.global.u32 [%d0], %r6;",
+        "add.u32 %r6, %r6, %r1; st.global.u32 [%d0], %r6;",
+        "xor.b32 %r6, %r6, %r1; st.shared.u32 [tile+32], %r6; ld.shared.u32 %r1, [tile+32]; st.global.u32 [%d0], %r1;",
+        "or.b32 %r1, %r6, 1; mov.b64 %d2, {%r6, %r1}; st.global.u64 [%d0], %d2;",
         "add.u32 %r4, %r4, %r1; st.global.u32 [%d0], %r4;",
         "shr.u32 %r5, %r5, %r11; st.global.u32 [%d0], %r5;",
         "mul.wide.u32 %d1, %r4, 4; add.u64 %d1, %d1, %d0; ld.global.u32 %r1, [%d1];",
@@ -93,7 +100,7 @@ fn uses_are_reported_with_the_load() {
         let FaultKind::UninitialisedRead(read) = &fault.kind else {
             panic!("{body}: {fault}")
         };
-        assert_eq!(read.access.space, "shared", "{body}");
+        assert_eq!(read.access.space, MemoryKind::Shared, "{body}");
         let place = |line| Some(("a.cu".to_owned(), line));
         assert_eq!(
             (&fault.source, &read.loaded),

@@ -2,7 +2,7 @@
 //! CUDA's, or because an instruction needs a later architecture.
 
 use crate::library_headers;
-use crate::unit::Unit;
+use crate::unit::Missing;
 
 /// Headers that nothing takes the place of, the names that are missing without them, and what to
 /// write instead. `{program}` stands for the command of
@@ -44,10 +44,11 @@ const INSTEAD: [(&[&str], &[&str], &str); 3] = [
     ),
 ];
 
-/// The advice for a compiler's log of a unit, with a blank line before it; empty if there is none.
-pub(crate) fn advice(unit: &Unit, log: &str) -> String {
-    let missing = unit.missing.iter();
-    let empty = missing
+/// The advice for a compiler's log of a unit without these headers, with a blank line before it;
+/// empty if there is none.
+pub(crate) fn advice(absent: &[&Missing], log: &str) -> String {
+    let empty = absent
+        .iter()
         .filter(|missing| missing.is_empty && !library_headers::is_of_host(&missing.include));
     let empty: Vec<&str> = empty.map(|missing| &*missing.include).collect();
     advice_without(&empty, log)

@@ -137,7 +137,7 @@ impl Nvrtc {
                     .iter()
                     .any(|folder| reading::within(folder, name).is_ok())
             });
-        let absent = absent.into_iter().map(|missing| {
+        let texts = absent.iter().map(|missing| {
             let Missing {
                 include, by, line, ..
             } = missing;
@@ -148,7 +148,7 @@ impl Nvrtc {
             };
             (include.clone(), text)
         });
-        let headers: Vec<(String, String)> = headers.chain(absent).collect();
+        let headers: Vec<(String, String)> = headers.chain(texts).collect();
         let mut options = options.to_vec();
         if !installed.is_empty() {
             let paths = folders.iter().map(|folder| folder.display());
@@ -166,7 +166,7 @@ impl Nvrtc {
             Error::Compile {
                 file, options, log, ..
             } => Error::Compile {
-                advice: hint::advice(unit, &log),
+                advice: hint::advice(&absent, &log),
                 file,
                 options,
                 log,

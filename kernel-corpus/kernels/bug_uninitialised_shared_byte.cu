@@ -1,4 +1,4 @@
-// Bytes are written at every fourth place; the word around one is read.
+// Bytes are written at every fourth place; the word around one is counted up.
 //
 // launch: grid=1 block=32
 // args: u8[32]=iota u32[32]=zeros
@@ -9,5 +9,5 @@ extern "C" __global__ void widen(const unsigned char* in, unsigned* out) {
     int t = threadIdx.x;
     reinterpret_cast<unsigned char*>(&words[t])[0] = in[t];
     __syncwarp();
-    out[t] = words[31 - t];  // BUG
+    out[t] = words[31 - t] + 1;  // BUG
 }

@@ -50,28 +50,6 @@ static HOPPER: Capability = Capability {
     shared_bytes_per_clock: 128,
 };
 
-static ADA: Capability = Capability {
-    number: 89,
-    max_threads_per_multiprocessor: 1536,
-    max_blocks_per_multiprocessor: 24,
-    l1_bytes: 128 << 10,
-    shared_per_multiprocessor: 100 << 10,
-    shared_per_block_optin: 99 << 10,
-    shared_reserved_per_block: 1 << 10,
-    shared_grain: 128,
-    fp32_lanes: 128,
-    fp64_lanes: 2,
-    special_lanes: 16,
-    // The RTX 4090's: GeForce products sum in f32 at half the chip's rate. White paper, 165.2
-    // TFLOPS.
-    tensor_fmas: 256,
-    tensor_tf32_fmas: 128,
-    tensor_f64_fmas: 2, // not in these tensor cores: the rate of f64
-    tensor_int8_fmas: 1024,
-    load_store_lanes: 16,
-    shared_bytes_per_clock: 128,
-};
-
 static AMPERE: Capability = Capability {
     number: 80,
     max_threads_per_multiprocessor: 2048,
@@ -120,6 +98,13 @@ static AMPERE_GEFORCE: Capability = Capability {
     tensor_fmas: 256,
     tensor_tf32_fmas: 128,
     ..AMPERE_GA102
+};
+
+/// Of the RTX 4090: NVIDIA Ada GPU Architecture white paper, 165.2 TFLOPS of f16 with f32 sums.
+static ADA: Capability = Capability {
+    number: 89,
+    max_blocks_per_multiprocessor: 24,
+    ..AMPERE_GEFORCE
 };
 
 /// CUDA C++ Programming Guide 12.8, compute capability 12.0; NVIDIA RTX Blackwell GPU Architecture

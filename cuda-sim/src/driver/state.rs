@@ -22,7 +22,7 @@ use crate::{
             Event, Executable, Graph, Node, References, Stream, UserObjects, in_host_function,
         },
     },
-    install::InstallError,
+    install_error::InstallError,
     memory::arena::Arena,
     settings,
     sync::lock,

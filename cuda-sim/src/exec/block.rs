@@ -11,7 +11,7 @@ use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::predicate::condition;
 use crate::exec::permutation;
 use crate::exec::warp::{Pause, Warp};
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, MemoryKind};
 use crate::program::analysis::barrier_paths::BarrierPaths;
 use crate::program::op::{BarrierKind, Op, Special};
 use crate::program::{Constant, Kernel};
@@ -409,7 +409,7 @@ impl Block {
         } = &explained.fault;
         let raced_with = match kind {
             FaultKind::Race(race) if race.within_block && !race.at_once => *other,
-            FaultKind::UninitialisedRead(read) if read.access.space == "shared" => None,
+            FaultKind::UninitialisedRead(read) if read.access.space == MemoryKind::Shared => None,
             _ => return explained,
         };
         let Some(paths) = BarrierPaths::new(kernel) else {

@@ -88,7 +88,7 @@ impl BlockMemory<'_> {
         let meant = address.wrapping_sub(wrapped);
         let [nearest, other] = around(meant);
         BadAccess {
-            space: address_space::name(space),
+            space: address_space::kind(space),
             write,
             address,
             bytes: bytes as u32,

@@ -22,7 +22,7 @@ use crate::exec::permutation;
 use crate::exec::printed::Printed;
 use crate::exec::registers::Registers;
 use crate::exec::tally::Tallies;
-use crate::fault::{Fault, FaultKind, MissingThreads};
+use crate::fault::{Fault, FaultKind, MemoryKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
@@ -178,7 +178,7 @@ impl LaunchAttempt {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));
                 race.other.block = match (race.access.space, other.block) {
-                    ("global", block) => block.map(|n| self.launch.index(u64::from(n))),
+                    (MemoryKind::Global, block) => block.map(|n| self.launch.index(u64::from(n))),
                     _ => Some(here),
                 };
                 let threads: u64 = self.launch.block.iter().map(|&n| u64::from(n)).product();

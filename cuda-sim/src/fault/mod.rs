@@ -3,6 +3,8 @@
 mod page;
 mod report;
 
+use std::fmt;
+
 pub use page::Page;
 use report::at;
 
@@ -191,11 +193,35 @@ pub enum FaultKind {
     },
 }
 
+/// A kind of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Device memory.
+    Global,
+    /// Shared memory of a block.
+    Shared,
+    /// Local memory of a thread.
+    Local,
+    /// Parameters of the kernel.
+    Parameter,
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MemoryKind::Global => "global",
+            MemoryKind::Shared => "shared",
+            MemoryKind::Local => "local",
+            MemoryKind::Parameter => "parameter",
+        })
+    }
+}
+
 /// One bad memory access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadAccess {
-    /// `global`, `shared`, `local` or `parameter`.
-    pub space: &'static str,
+    /// Memory that it accesses.
+    pub space: MemoryKind,
     /// Store or atomic; otherwise a load.
     pub write: bool,
     /// Address within the space.

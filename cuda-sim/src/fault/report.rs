@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    BadAccess, BadCopy, Fault, FaultKind, MissingThreads, Nearest, Race, RaceSide, UnsetRead,
+    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Race, RaceSide,
+    UnsetRead,
 };
 
 impl std::error::Error for Fault {}
@@ -119,7 +120,9 @@ impl FaultKind {
     /// Usual cause, if nothing else is known.
     fn usual_cause(&self) -> &'static str {
         match self {
-            FaultKind::OutOfBounds(a) if a.space == "global" && a.address < NO_POINTER => {
+            FaultKind::OutOfBounds(a)
+                if a.space == MemoryKind::Global && a.address < NO_POINTER =>
+            {
                 "a null pointer, or a number where the kernel takes an address; look at the arguments"
             }
             FaultKind::OutOfBounds(a) if a.is_of_another_space() => {
@@ -140,10 +143,10 @@ impl FaultKind {
             FaultKind::Misaligned(_) => {
                 "a vector load or a cast pointer needs an address that is a multiple of its size"
             }
-            FaultKind::UninitialisedRead(read) if read.access.space == "global" => {
+            FaultKind::UninitialisedRead(read) if read.access.space == MemoryKind::Global => {
                 "the buffer was allocated and not filled, or not all of it; alloc_zeros or a copy fills it"
             }
-            FaultKind::UninitialisedRead(read) if read.access.space == "shared" => {
+            FaultKind::UninitialisedRead(read) if read.access.space == MemoryKind::Shared => {
                 "the threads did not fill the whole tile (ragged edges), or another warp fills it and no barrier lies between"
             }
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
@@ -285,7 +288,8 @@ impl BadAccess {
             let behind = near.start.saturating_add(near.bytes);
             near.start <= self.address && self.address.saturating_add(self.bytes.into()) <= behind
         };
-        matches!(self.space, "global" | "local") && self.nearest.as_ref().is_some_and(holds)
+        matches!(self.space, MemoryKind::Global | MemoryKind::Local)
+            && self.nearest.as_ref().is_some_and(holds)
     }
 
     /// The address lies before the allocation or array that is closest to it.
@@ -296,7 +300,7 @@ impl BadAccess {
 }
 
 impl Nearest {
-    fn describe(&self, space: &str) -> String {
+    fn describe(&self, space: MemoryKind) -> String {
         let Nearest {
             id,
             name,

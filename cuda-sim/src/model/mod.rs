@@ -314,13 +314,13 @@ pub enum Resource {
     Tensor,
     /// Load/store units: lanes of memory instructions.
     LoadStore,
-    /// The unit that is both shared memory and first-level cache: wavefronts, and cache lines of
-    /// global memory.
+    /// The unit that is both shared memory and first-level cache: wavefronts.
     Shared,
     /// A block alone, one phase after the other: each takes as long as its chains of dependent
     /// instructions or its work, and once for each round of blocks.
     Latency,
-    /// The second-level cache: all sectors that requests touch.
+    /// The second-level cache: sectors that the first level misses, or atomic operations on one
+    /// address.
     L2,
     /// Device memory: compulsory bytes.
     Dram,

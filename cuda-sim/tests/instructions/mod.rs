@@ -3,6 +3,7 @@
 
 mod async_copy;
 mod atomics;
+mod b128;
 mod bits;
 mod byte_float;
 mod cards;

@@ -415,7 +415,10 @@ fn a_matrix_in_device_memory_is_out_of_bounds() {
     let FaultKind::OutOfBounds(access) = &fault.kind else {
         panic!("{fault}")
     };
-    assert_eq!((access.space, access.bytes), ("global", 16));
+    assert_eq!(
+        (access.space, access.bytes),
+        (cuda_sim::MemoryKind::Global, 16)
+    );
     let text = fault.to_string();
     assert!(text.contains("reads shared memory alone"), "{text}");
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use cuda_sim::{FaultKind as Kind, MissingThreads};
+use cuda_sim::{FaultKind as Kind, MemoryKind, MissingThreads};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
 use gpu::profile::{LaunchProfile, LineProfile};
@@ -274,7 +274,9 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
     let (kind, space) = match &fault.kind {
         Kind::Race(race) => (FaultKind::Race, Some(race.access.space)),
         Kind::UnfinishedCopy(copy) => (FaultKind::CopyInFlight, Some(copy.access.space)),
-        Kind::OutOfBounds(access) if access.space == "global" && access.address < NO_POINTER => {
+        Kind::OutOfBounds(access)
+            if access.space == MemoryKind::Global && access.address < NO_POINTER =>
+        {
             (FaultKind::Null, Some(access.space))
         }
         Kind::OutOfBounds(access) => (FaultKind::OutOfBounds, Some(access.space)),
@@ -299,7 +301,7 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
     Fault {
         kind,
         space: space.map(|space| match space {
-            "shared" => Space::Shared,
+            MemoryKind::Shared => Space::Shared,
             _ => Space::Other,
         }),
         kernel: fault.kernel.clone(),

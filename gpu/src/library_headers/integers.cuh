@@ -8,15 +8,15 @@ using ::int8_t; using ::uint8_t; using ::int16_t; using ::uint16_t;
 using ::int32_t; using ::uint32_t; using ::int64_t; using ::uint64_t;
 using ::uintptr_t; using ::intptr_t;
 }
-#define UINT8_MAX 255
-#define INT8_MAX 127
-#define INT8_MIN (-128)
-#define UINT16_MAX 65535
-#define INT16_MAX 32767
-#define INT16_MIN (-32768)
-#define UINT32_MAX 4294967295u
-#define INT32_MAX 2147483647
-#define INT32_MIN (-2147483647 - 1)
-#define UINT64_MAX 18446744073709551615ull
-#define INT64_MAX 9223372036854775807ll
-#define INT64_MIN (-9223372036854775807ll - 1)
+#define INT8_MIN SCHAR_MIN
+#define INT8_MAX SCHAR_MAX
+#define UINT8_MAX UCHAR_MAX
+#define INT16_MIN SHRT_MIN
+#define INT16_MAX SHRT_MAX
+#define UINT16_MAX USHRT_MAX
+#define INT32_MIN INT_MIN
+#define INT32_MAX INT_MAX
+#define UINT32_MAX UINT_MAX
+#define INT64_MIN LLONG_MIN
+#define INT64_MAX LLONG_MAX
+#define UINT64_MAX ULLONG_MAX

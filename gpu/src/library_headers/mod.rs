@@ -1,13 +1,19 @@
 //! Headers of the C++ library and of host libraries. NVRTC has none of them, and kernel files
 //! include them out of habit.
 
+/// The name that the compiler is given for a header of the C++ library. By its own name, headers of
+/// libcu++ would include it in place of theirs.
+pub fn given_name(name: &str) -> String {
+    format!("c++/{name}")
+}
+
 /// The text of a header of the C++ library: what kernels use of it, as far as NVRTC does not have
 /// that built in. Templates are those of libcu++, which `fetch-nvrtc --headers` installs.
 pub fn text(name: &str) -> Option<String> {
     let text = match name {
         // Of the types that libcu++ gives them.
         "stdint.h" | "cstdint" | "inttypes.h" | "cinttypes" => {
-            include_str!("integers.cuh")
+            concat!(include_str!("limits.cuh"), include_str!("integers.cuh"))
         }
         "stddef.h" | "cstddef" => include_str!("difference.cuh"),
         "float.h" | "cfloat" => include_str!("float.cuh"),
@@ -26,9 +32,21 @@ pub fn text(name: &str) -> Option<String> {
             include_str!("torch.cuh")
         ),
         _ if OF_LIBCUXX.contains(&name) => {
+            let (before, behind) = match name {
+                "limits" => (
+                    concat!(
+                        "#include <cuda/std/climits>\n#include <cuda/std/type_traits>\n",
+                        include_str!("infinities.cuh")
+                    ),
+                    "#if defined(CCCL_VERSION) && CCCL_VERSION < 2008000\n\
+                     #define _CCCL_COMPILER_NVRTC\n#define _LIBCUDACXX_COMPILER_NVRTC\n#endif\n",
+                ),
+                "bit" => ("", include_str!("bit_width.cuh")),
+                _ => ("", ""),
+            };
             return Some(format!(
-                "#pragma once\n#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\n\
-                 namespace std {{ using namespace cuda::std; }}\n"
+                "#pragma once\n{before}#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\n\
+                 namespace std {{ using namespace cuda::std; }}\n{behind}"
             ));
         }
         _ if EMPTY.contains(&name) => "namespace std {}\n",

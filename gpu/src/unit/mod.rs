@@ -206,6 +206,38 @@ impl Unit {
         options
     }
 
+    /// Adds a header of the C++ library that its texts do not include, unless it is there. What
+    /// this header includes and is not there is taken as missing.
+    pub fn add_library_header(&mut self, name: &str, text: String) {
+        let include = library_headers::given_name(name);
+        if self.knows(&include) {
+            return;
+        }
+        let file = virtual_name(&include);
+        for inner in includes::find(&text) {
+            let missing = inner.name.filter(|name| !self.knows(name));
+            self.missing.extend(missing.map(|name| Missing {
+                include: name,
+                by: file.clone(),
+                line: inner.line,
+                quoted: inner.quoted,
+                is_empty: true,
+            }));
+        }
+        self.headers.push(Header {
+            include,
+            name: file,
+            text,
+            of_package: false,
+        });
+    }
+
+    /// True for the name of a header that is there, or that is known to be missing.
+    fn knows(&self, name: &str) -> bool {
+        self.headers.iter().any(|header| header.include == name)
+            || self.missing.iter().any(|missing| missing.include == name)
+    }
+
     /// Holds the `#include` directives of its texts against its headers, after the texts were
     /// changed.
     ///
@@ -214,10 +246,6 @@ impl Unit {
     /// [`Error::BadInclude`] for a header that is neither known nor known to be missing, so that
     /// NVRTC would look for it.
     pub fn check_includes(&self) -> Result<(), Error> {
-        let known = |name: &str| {
-            self.headers.iter().any(|header| header.include == name)
-                || self.missing.iter().any(|missing| missing.include == name)
-        };
         let path = self.virtual_name();
         let headers = self.headers.iter();
         let texts = headers.map(|header| (&header.name, &header.text));
@@ -225,7 +253,7 @@ impl Unit {
             let includes = includes::find(text);
             let unknown = includes
                 .iter()
-                .find(|include| !include.name.as_deref().is_some_and(known));
+                .find(|include| !include.name.as_deref().is_some_and(|name| self.knows(name)));
             if let Some(include) = unknown {
                 return Err(Error::BadInclude {
                     file: shown(file).to_owned(),
@@ -378,6 +406,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
                 format!("{package}/{header}")
             }
             Folder::Package(_) => name.to_owned(),
+            Folder::Standard => library_headers::given_name(header),
             _ => header.to_owned(),
         };
         if !self.found.contains_key(&include) {
@@ -410,7 +439,7 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
             Folder::Own => joined(self.folder, file),
             Folder::Package(package) => format!("{package}/kernels/{file}"),
             Folder::Included => file.to_owned(),
-            Folder::Standard => format!("c++/{file}"),
+            Folder::Standard => library_headers::given_name(file),
         }
     }
 }

@@ -71,7 +71,7 @@ fn end(context: &Context, driver: &Driver) {
     }
     driver.executables.drain(|graph| graph.context == owner);
     lock(&driver.registered).remove_context(owner);
-    leaks::report(&driver.arena, owner);
+    leaks::note(&driver.arena, owner);
     driver.arena.free_context(owner);
     context.drop_per_thread_streams();
 }

@@ -1,5 +1,6 @@
 //! The generic address space: windows for shared, local and parameter memory; all else is global.
 
+use crate::fault::MemoryKind;
 use crate::program::op::MemorySpace;
 
 const SHARED: u64 = 1 << 40;
@@ -18,13 +19,13 @@ pub(crate) fn window(space: MemorySpace) -> u64 {
     }
 }
 
-/// A word for reports.
-pub(crate) fn name(space: MemorySpace) -> &'static str {
+/// The memory that reports name.
+pub(crate) fn kind(space: MemorySpace) -> MemoryKind {
     match space {
-        MemorySpace::Generic | MemorySpace::Global => "global",
-        MemorySpace::Shared => "shared",
-        MemorySpace::Local => "local",
-        MemorySpace::Param => "parameter",
+        MemorySpace::Generic | MemorySpace::Global => MemoryKind::Global,
+        MemorySpace::Shared => MemoryKind::Shared,
+        MemorySpace::Local => MemoryKind::Local,
+        MemorySpace::Param => MemoryKind::Parameter,
     }
 }
 

@@ -10,9 +10,10 @@ use crate::exec::checks::copies_in_flight::CopyInFlight;
 use crate::exec::checks::device_memory::DeviceMemoryChecks;
 use crate::exec::checks::happens_before::{self, Accessor};
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
+use crate::exec::checks::unwritten_bytes::{LoadedBytes, unwritten_fault};
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::fault::{BadCopy, FaultKind, Race, RaceSide, UnsetRead};
+use crate::fault::{BadCopy, FaultKind, Race, RaceSide};
 use crate::program::op::{MemorySpace, R};
 
 /// Checks of the memory that the running block accesses.
@@ -25,48 +26,7 @@ pub(crate) struct Checks<'a> {
     pub loaded: Option<Box<LoadedBytes>>,
 }
 
-/// A load that got bytes that nobody wrote: its instruction, and the place of the element.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct UnsetLoad {
-    pub pc: u32,
-    pub space: MemorySpace,
-    pub at: u64,
-    pub bytes: u32,
-}
-
-/// What each lane has loaded, if some of it was never written.
-pub(crate) type LoadedBytes = [LoadedPlace; 32];
-
-/// What a lane has loaded.
-#[derive(Clone, Copy)]
-pub(crate) struct LoadedPlace {
-    pub space: MemorySpace,
-    pub at: u64,
-    /// The bytes that nobody wrote, a bit each.
-    pub unset: u32,
-}
-
 impl Checks<'_> {
-    /// Checks a load of which all bytes are used at once, so that all must have been written.
-    pub(crate) fn load_written(
-        &mut self,
-        warp: &mut ActiveWarp<'_>,
-        checked: CheckedAccess<'_>,
-    ) -> Result<(), Trap> {
-        if checked.access.is_partial() {
-            self.load_used(warp, checked)?;
-        } else {
-            self.load(warp, checked)?;
-        }
-        let Some(loaded) = self.loaded.take() else {
-            return Ok(());
-        };
-        let unset = |lane: &usize| loaded[*lane].unset != 0;
-        let lane = lanes(checked.part.mask).find(unset).unwrap_or(0);
-        let seen = checked.lane_access(lane as u32, false);
-        Err(unwritten_fault(warp, checked.memory, seen))
-    }
-
     /// Checks a load, and notes its bytes that nobody wrote ([`Checks::loaded`]).
     pub(crate) fn load(
         &mut self,
@@ -124,39 +84,6 @@ impl Checks<'_> {
             self.note_unset(warp, checked);
         }
         Ok(())
-    }
-
-    /// Notes the bytes of a load that nobody wrote.
-    #[cold]
-    #[inline(never)]
-    fn note_unset(&mut self, warp: &mut ActiveWarp<'_>, checked: CheckedAccess<'_>) {
-        let space = checked.part.space;
-        let nothing = LoadedPlace {
-            space,
-            at: 0,
-            unset: 0,
-        };
-        let mut loaded = self
-            .loaded
-            .take()
-            .unwrap_or_else(|| Box::new([nothing; 32]));
-        for lane in lanes(checked.part.mask) {
-            let at = checked.address(lane);
-            let is_written = |byte: u64| match space {
-                MemorySpace::Shared => self.shared.is_written(at + byte),
-                MemorySpace::Local => {
-                    let start = lane * warp.local_bytes as usize;
-                    warp.local_written.as_slice()[start + (at + byte) as usize] != 0
-                }
-                _ => self.device.records.shadow.bytes.is_written(at + byte, 1),
-            };
-            let used = (0..checked.bytes()).filter(|byte| checked.access.used >> byte & 1 != 0);
-            let unset = used
-                .filter(|byte| !is_written(*byte))
-                .fold(0, |all, byte| all | 1 << byte);
-            loaded[lane] = LoadedPlace { space, at, unset };
-        }
-        self.loaded = Some(loaded);
     }
 
     /// Checks a load of which only some bytes are used: those. Notes those that nobody wrote.
@@ -391,55 +318,6 @@ impl Checks<'_> {
         Err(fault)
     }
 
-    /// Marks what a lane just stored at the address `at` of a space as not written: it holds no
-    /// value.
-    pub(crate) fn unwrite(
-        &mut self,
-        warp: &mut ActiveWarp<'_>,
-        space: MemorySpace,
-        at: u64,
-        lane: usize,
-    ) {
-        match space {
-            MemorySpace::Generic | MemorySpace::Global => self.device.unwrite(at),
-            MemorySpace::Shared => self.shared.unwrite(at),
-            MemorySpace::Local => {
-                let start = lane * warp.local_bytes as usize;
-                warp.local_written.as_mut_slice()[start + at as usize] = 0;
-            }
-            MemorySpace::Param => unreachable!("no store to parameters succeeds"),
-        }
-    }
-
-    /// Marks a byte as not written, as [`Checks::unwrite`], because what a lane just stored there
-    /// was loaded from memory that nobody wrote.
-    pub(crate) fn unwrite_copy(
-        &mut self,
-        warp: &mut ActiveWarp<'_>,
-        space: MemorySpace,
-        at: u64,
-        lane: usize,
-        load: UnsetLoad,
-    ) {
-        self.unwrite(warp, space, at, lane);
-        if space != MemorySpace::Global {
-            let place = (space, owner(warp.number, space, lane), at);
-            self.shared.copied_from.insert(place, load);
-        }
-    }
-
-    /// The load of which a byte that nobody wrote is a copy, as far as is known.
-    pub(crate) fn copied_from(
-        &self,
-        warp: usize,
-        space: MemorySpace,
-        at: u64,
-        lane: usize,
-    ) -> Option<UnsetLoad> {
-        let place = (space, owner(warp, space, lane), at);
-        self.shared.copied_from.get(&place).copied()
-    }
-
     /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for
     /// other blocks.
     pub(crate) fn fence(&mut self, warp: usize, device: bool) {
@@ -624,14 +502,6 @@ impl Checks<'_> {
     }
 }
 
-/// The thread whose memory it is; 0 if it is that of the block.
-fn owner(warp: usize, space: MemorySpace, lane: usize) -> u32 {
-    match space {
-        MemorySpace::Local => happens_before::thread(warp, lane as u32),
-        _ => 0,
-    }
-}
-
 fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
     Accessor {
         warp: warp.number,
@@ -662,11 +532,4 @@ fn unfinished_copy(
         lane: seen.lane,
         other: Some(copy),
     })
-}
-
-#[cold]
-#[inline(never)]
-fn unwritten_fault(warp: &ActiveWarp<'_>, memory: &BlockMemory<'_>, seen: LaneAccess) -> Trap {
-    let bad = memory.bad_access(warp, seen.space, false, (seen.at, seen.bytes), None);
-    LaneFault::new(FaultKind::UninitialisedRead(UnsetRead::new(bad)), seen.lane)
 }

@@ -15,7 +15,6 @@ use std::collections::HashMap;
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
-use crate::exec::checks::accesses::UnsetLoad;
 use crate::exec::checks::copies_in_flight::{CopiesInFlight, CopyInFlight};
 use crate::exec::checks::happens_before::{
     self, Accessor, NO_PC, Reads, are_open, unaware_of_reads, unaware_of_write,
@@ -23,6 +22,7 @@ use crate::exec::checks::happens_before::{
 use crate::exec::checks::shared_records::{
     self, ALL_BYTES, BYTES, MANY, PC, RecordBounds, SYNC, THREAD, TIME, WRITTEN,
 };
+use crate::exec::checks::unwritten_bytes::UnsetLoad;
 use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;

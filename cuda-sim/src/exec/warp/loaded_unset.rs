@@ -8,15 +8,15 @@
 //! condition of control, for other lanes, in a product of matrices, in an atomic operation.
 //!
 //! A store copies the bytes: they are unset in its target, too. But device memory is where results
-//! go: a store to it of no set byte is a use, and one of a number of which a byte is unset. What may
-//! be unset beside others is a whole element of a vector, or half of a word: a field, not a part of
-//! a number.
+//! go: a store to it of no set byte is a use, and one of a computed number of which a byte is
+//! unset. What may be unset beside others is any byte of a copy, a whole element of a vector, or
+//! half of a word: a field, not a part of a number.
 //!
 //! Registers that may be used before they are set are another matter ([`super::unset_registers`]).
 
 use super::{Step, Warp};
 use crate::exec::access::lane_operands::lane_place;
-use crate::exec::checks::accesses::{LoadedBytes, UnsetLoad};
+use crate::exec::checks::unwritten_bytes::{LoadedBytes, UnsetLoad};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::lane_mask::lanes;
@@ -45,6 +45,7 @@ impl Unset {
             space: MemorySpace::Global,
             at: 0,
             bytes: 0,
+            computed: false,
         }; 32],
     };
 
@@ -58,7 +59,18 @@ impl Unset {
         for lane in lanes(new & !self.lanes()) {
             self.origins[lane] = origins[lane];
         }
+        for lane in lanes(new) {
+            self.origins[lane].computed |= origins[lane].computed;
+        }
         self.bytes[to] |= new;
+    }
+
+    /// The same bytes of a result of arithmetic.
+    fn computed(mut self) -> Unset {
+        self.origins
+            .iter_mut()
+            .for_each(|load| load.computed = true);
+        self
     }
 
     /// All bytes are unset in the lanes of `mask` in which a byte of `other` is.
@@ -286,6 +298,8 @@ impl LoadedUnset {
                         }
                     }
                 }
+                let is_copy = matches!(op, Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. });
+                let new = if is_copy { new } else { new.computed() };
                 results.push((recipe.d, mask, new));
             }
         };
@@ -317,7 +331,8 @@ impl LoadedUnset {
         }
     }
 
-    /// A store. To device memory it is a use if it stores no set byte, or half of a half-word.
+    /// A store. To device memory it is a use if it stores no set byte, or half of a half-word that
+    /// was computed.
     fn store(
         &self,
         registers: &Registers,
@@ -336,7 +351,9 @@ impl LoadedUnset {
                     half[0] | half[half.len() - 1],
                 ];
                 nothing_set &= both;
-                used |= mask & either & !both;
+                let part = lanes(mask & either & !both);
+                let computed = part.filter(|&lane| unset.origins[lane].computed);
+                used |= computed.fold(0, |all, lane| all | 1 << lane);
             }
         }
         let to_device =
@@ -356,7 +373,7 @@ impl LoadedUnset {
         for r in operands {
             new.add_all(u32::MAX, self.of(*r));
         }
-        new
+        new.computed()
     }
 
     fn condition(&self, condition: Condition) -> Unset {
@@ -375,7 +392,7 @@ impl LoadedUnset {
                     .fold(0, |all, lanes| all | lanes);
                 (0..8).for_each(|to| new.add(to, unset, &from.origins));
             }
-            new
+            new.computed()
         })
     }
 
@@ -497,6 +514,7 @@ impl Warp {
                     space: place.space,
                     at,
                     bytes: size,
+                    computed: false,
                 });
                 let extended = access.ty.is_signed() && bytes >> (size - 1) & 1 != 0;
                 for byte in 0..8 {

@@ -87,6 +87,9 @@ impl<'a> Lowering<'a> {
                 a: self.condition(from)?,
             });
         }
+        if mods.take("b128") {
+            return self.mov_b128(operands);
+        }
         let ty = mods.ty()?;
         let part = |count: usize| match (ty.bytes(), count) {
             (2, 2) | (4, 4) => Some(Type::U8),

@@ -30,13 +30,28 @@ impl<'a> Lowering<'a> {
         while mods.choose(is_cache_hint).is_some() {}
         match base {
             "ld" | "ldu" => {
-                let access = self.access(mods, operands.get(0)?, order)?;
-                let address = self.address(mods, operands.get(1)?)?;
                 let mut d = [None; 4];
-                for (d, item) in d.iter_mut().zip(items(operands.get(0)?)) {
-                    *d = given(item.unless_sink(), |item| self.target(item, access.wide))?;
-                }
+                let access = if mods.take("b128") {
+                    let [low, high] = self.halves(operands.get(0)?)?;
+                    (d[0], d[1]) = (Some(low), Some(high));
+                    b128(order)
+                } else {
+                    let access = self.access(mods, operands.get(0)?, order)?;
+                    for (d, item) in d.iter_mut().zip(items(operands.get(0)?)) {
+                        *d = given(item.unless_sink(), |item| self.target(item, access.wide))?;
+                    }
+                    access
+                };
+                let address = self.address(mods, operands.get(1)?)?;
                 (operands.count() == 2).then_some(Op::Load { access, address, d })
+            }
+            "st" if mods.take("b128") => {
+                let [low, high] = self.halves(operands.get(1)?)?;
+                Some(Op::Store {
+                    access: b128(order),
+                    address: self.address(mods, operands.get(0)?)?,
+                    a: [low, high, low, low],
+                })
             }
             "st" => {
                 let access = self.access(mods, operands.get(1)?, order)?;
@@ -300,6 +315,11 @@ fn vector_of<'o, 'a>(operand: &'o Operand<'a>, count: Option<usize>) -> Option<&
     let is_vector = matches!(operand, Operand::Vector(_));
     let items = items(operand);
     (is_vector == count.is_some() && items.len() == count.unwrap_or(1)).then_some(items)
+}
+
+/// An access of 128 bits: both halves of a register.
+fn b128(order: Option<Order>) -> Access {
+    Access::vector(Type::U64, 2, order.unwrap_or(Order::Weak))
 }
 
 /// Up to four registers; the rest is never looked at.

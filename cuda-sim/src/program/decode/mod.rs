@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod async_copy;
+mod b128;
 mod control;
 mod data;
 mod half;

@@ -70,6 +70,7 @@ impl<'a> Lowering<'a> {
                 Constant::address(address.wrapping_add_signed(offset), wide)
             }
             Binding::Register { .. }
+            | Binding::B128 { .. }
             | Binding::Predicate(_)
             | Binding::Label(_)
             | Binding::Opaque => return None,

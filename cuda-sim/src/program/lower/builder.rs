@@ -57,6 +57,10 @@ pub(in crate::program) enum Binding {
         r: R,
         wide: bool,
     },
+    /// A register of 128 bits: `low` and the next one, of 64 bits each.
+    B128 {
+        low: R,
+    },
     Predicate(P),
     Memory(VariableSpace, u64),
     DynamicShared,
@@ -165,11 +169,7 @@ impl<'a> Lowering<'a> {
 
     /// A new register, for a result that is dropped or for an intermediate value.
     pub(in crate::program) fn scratch(&mut self, wide: bool) -> R {
-        self.registers.push(VirtualRegister {
-            wide,
-            pinned: false,
-        });
-        R(self.registers.len() as u32 - 1)
+        self.new_registers(1, wide)
     }
 
     /// A predicate that nothing reads.

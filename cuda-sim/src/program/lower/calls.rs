@@ -215,6 +215,14 @@ impl<'a> Lowering<'a> {
                 self.emit(Op::Move { wide, d, a }, None);
                 Some(Binding::Register { r: d, wide })
             }
+            (Space::Reg, None, _) if formal.ty == "b128" => {
+                let from = self.halves(actual)?;
+                let low = self.new_registers(2, true);
+                for (d, a) in [low, R(low.0 + 1)].into_iter().zip(from) {
+                    self.emit(Op::Move { wide: true, d, a }, None);
+                }
+                Some(Binding::B128 { low })
+            }
             (_, _, Operand::Name(name)) => self.find(name),
             _ => None,
         }

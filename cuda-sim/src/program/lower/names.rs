@@ -40,18 +40,14 @@ impl<'a> Lowering<'a> {
                 self.predicates = self.predicates.saturating_add(count);
                 Binding::Predicate(first)
             }
+            "b128" => Binding::B128 {
+                low: self.new_registers(2 * count as usize, true),
+            },
             ty => match scalar(ty) {
                 Some(ty) => {
                     let wide = ty.is_wide();
-                    let first = R(self.registers.len() as u32);
-                    self.registers.resize(
-                        self.registers.len() + count as usize,
-                        VirtualRegister {
-                            wide,
-                            pinned: false,
-                        },
-                    );
-                    Binding::Register { r: first, wide }
+                    let r = self.new_registers(count as usize, wide);
+                    Binding::Register { r, wide }
                 }
                 None => Binding::Opaque,
             },
@@ -64,6 +60,18 @@ impl<'a> Lowering<'a> {
             None => self.bind(declared.name, first),
         }
         Ok(())
+    }
+
+    /// The first of `count` new registers in a row.
+    pub(super) fn new_registers(&mut self, count: usize, wide: bool) -> R {
+        let first = R(self.registers.len() as u32);
+        let register = VirtualRegister {
+            wide,
+            pinned: false,
+        };
+        self.registers
+            .resize(self.registers.len() + count, register);
+        first
     }
 
     fn place_shared(&mut self, declared: &'a Declaration<'a>) -> Result<Binding, PtxError> {
@@ -120,6 +128,9 @@ impl<'a> Lowering<'a> {
                     Binding::Register { r, wide } => Binding::Register {
                         r: R(r.0 + index),
                         wide,
+                    },
+                    Binding::B128 { low } => Binding::B128 {
+                        low: R(low.0 + 2 * index),
                     },
                     Binding::Predicate(p) => Binding::Predicate(P(p.0 + index)),
                     other => other,

@@ -33,7 +33,9 @@ pub(crate) use mbarrier::{Arrival, Mbarrier, MbarrierOp};
 pub use memory::AccessKind;
 pub(crate) use memory::*;
 pub(crate) use operands::{Condition, P, R};
-pub(crate) use operation::{Op, between_lanes, matrix_operations, on_registers, warp_operations};
+pub(crate) use operation::{
+    Op, between_lanes, matrix_operations, on_general_registers, on_registers, warp_operations,
+};
 pub(crate) use register_uses::Use;
 pub(crate) use tracking::*;
 pub(crate) use warp::*;

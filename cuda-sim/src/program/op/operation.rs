@@ -419,8 +419,8 @@ pub(crate) enum Op {
     },
 }
 
-/// Operations on registers alone, which have a form, as a pattern.
-macro_rules! on_registers {
+/// Operations that read and write general registers alone, as a pattern.
+macro_rules! on_general_registers {
     () => {
         Op::IntUnary { .. }
             | Op::IntBinary { .. }
@@ -435,7 +435,6 @@ macro_rules! on_registers {
             | Op::FloatUnary { .. }
             | Op::FloatBinary { .. }
             | Op::Fma { .. }
-            | Op::FloatTest { .. }
             | Op::Move { .. }
             | Op::Pack { .. }
             | Op::Unpack { .. }
@@ -444,9 +443,18 @@ macro_rules! on_registers {
             | Op::Narrow { .. }
             | Op::ConvertPair { .. }
             | Op::ConvertBytes { .. }
-            | Op::Select { .. }
             | Op::SelectSign { .. }
             | Op::Cvta { .. }
+    };
+}
+pub(crate) use on_general_registers;
+
+/// Operations on registers and predicates alone, which have a form, as a pattern.
+macro_rules! on_registers {
+    () => {
+        $crate::program::op::on_general_registers!()
+            | Op::FloatTest { .. }
+            | Op::Select { .. }
             | Op::IsSpace { .. }
             | Op::Compare { .. }
             | Op::CompareValue { .. }

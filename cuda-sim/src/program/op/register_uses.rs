@@ -4,7 +4,7 @@
 use super::matrix::{MatrixProduct, MatrixProduct64, Sums};
 use super::mbarrier::{Mbarrier, MbarrierOp};
 use super::operands::{P, R};
-use super::operation::{Op, matrix_operations};
+use super::operation::{Op, matrix_operations, on_general_registers};
 use super::tracking::{Tracking, UsingLanes};
 use super::warp::BarrierKind;
 
@@ -234,29 +234,7 @@ impl Op {
                 }
                 BarrierKind::Threads | BarrierKind::Sync | BarrierKind::Arrive => {}
             },
-            Op::IntUnary { .. }
-            | Op::IntBinary { .. }
-            | Op::IntTernary { .. }
-            | Op::MadWide { .. }
-            | Op::Count { .. }
-            | Op::Carry { .. }
-            | Op::Bits { .. }
-            | Op::BitExtract { .. }
-            | Op::BitInsert { .. }
-            | Op::SignExtend { .. }
-            | Op::FloatUnary { .. }
-            | Op::FloatBinary { .. }
-            | Op::Fma { .. }
-            | Op::Move { .. }
-            | Op::Pack { .. }
-            | Op::Unpack { .. }
-            | Op::Convert { .. }
-            | Op::Half { .. }
-            | Op::Narrow { .. }
-            | Op::ConvertPair { .. }
-            | Op::ConvertBytes { .. }
-            | Op::SelectSign { .. }
-            | Op::Cvta { .. }
+            on_general_registers!()
             | Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }

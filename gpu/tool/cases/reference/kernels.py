@@ -37,6 +37,15 @@ def loads(given):
     return {1: out, 2: [word(left, 8 * i) for i in range(20)]}
 
 
+def b128(given):
+    pairs = [given[0][2 * t : 2 * t + 2] for t in range(4)]
+    out = []
+    for t, (low, high) in enumerate(pairs):
+        turned = [x >> 32 | (x & 0xFFFFFFFF) << 32 for x in (high, low)]
+        out += [high, low, *pairs[3 - t], *turned]
+    return {1: out}
+
+
 def spaces(given):
     table = [-1, 2, -3, 4, -5, 6, -7, 8]
     out = []
@@ -260,6 +269,7 @@ EXPECTED = {
     "atomics_global64": atomics(64),
     "atomics_shared32": atomics(32),
     "atomics_shared64": atomics(64),
+    "b128": b128,
     "barriers": barriers,
     "blanks_and_braces": blanks_and_braces,
     "calls": calls,

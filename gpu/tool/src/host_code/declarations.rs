@@ -479,7 +479,7 @@ impl Head {
 }
 
 /// Words whose parentheses hold no parameters of a function.
-const BEFORE_PARENTHESES: [&str; 12] = [
+pub(super) const BEFORE_PARENTHESES: [&str; 12] = [
     "alignas",
     "__align__",
     "__attribute__",

@@ -9,6 +9,7 @@ mod common;
 mod fuzz;
 mod invocation;
 mod kernels;
+mod library;
 mod program;
 mod readme;
 mod strangers;
