@@ -20,30 +20,33 @@ pub fn attention<T: Copy + Into<f64>>(
     v: &Array4<T>,
     options: &Options,
 ) -> (Array4<f64>, Array3<f64>) {
-    attention_with(q, k, v, options, |x| x)
+    attention_with(q, k, v, options, |x| x, |x| x)
 }
 
-/// `o` of the same, as one operation after the other computes it on tensors of `dtype`: scores,
-/// weights and result are rounded. Sums are not.
+/// `o` of the same, as one operation after the other computes it on tensors of `dtype`: weights and
+/// result are rounded, and scores if `rounds_scores`. Sums are not.
 pub fn attention_in(
     dtype: Dtype,
+    rounds_scores: bool,
     q: &Array4<f32>,
     k: &Array4<f32>,
     v: &Array4<f32>,
     options: &Options,
 ) -> Array4<f64> {
     let round = |x: f64| f64::from(dtype.round(x as f32));
-    let (o, _) = attention_with(q, k, v, options, round);
+    let score = |x: f64| if rounds_scores { round(x) } else { x };
+    let (o, _) = attention_with(q, k, v, options, score, round);
     o.mapv_into(round)
 }
 
-/// Attention whose scores and weights become `stored` ones.
+/// Attention whose scores and weights become stored ones.
 fn attention_with<T: Copy + Into<f64>>(
     q: &Array4<T>,
     k: &Array4<T>,
     v: &Array4<T>,
     options: &Options,
-    stored: impl Fn(f64) -> f64,
+    stored_score: impl Fn(f64) -> f64,
+    stored_weight: impl Fn(f64) -> f64,
 ) -> (Array4<f64>, Array3<f64>) {
     let (batch, heads, nq, d) = q.dim();
     let (_, kv_heads, nk, _) = k.dim();
@@ -66,14 +69,17 @@ fn attention_with<T: Copy + Into<f64>>(
             if !hidden && added != f32::NEG_INFINITY {
                 let (q_i, k_j) = (q.slice(s![b, h, i, ..]), k.slice(s![b, h_kv, j, ..]));
                 let products = q_i.iter().zip(k_j).map(|(&q, &k)| q.into() * k.into());
-                scores.push((j, stored(scale * products.sum::<f64>() + f64::from(added))));
+                scores.push((
+                    j,
+                    stored_score(scale * products.sum::<f64>() + f64::from(added)),
+                ));
             }
         }
         let max = scores.iter().map(|x| x.1).fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|x| (x.1 - max).exp()).sum();
         *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
         for (j, score) in scores {
-            let p = stored((score - max).exp() / sum);
+            let p = stored_weight((score - max).exp() / sum);
             for (o, &v) in o
                 .slice_mut(s![b, h, i, ..])
                 .iter_mut()
