@@ -118,6 +118,8 @@ struct Comparison {
     spread: f64,
     /// The geometric mean of the ratios.
     scale: f64,
+    /// The largest factor in the model between two rungs whose order in print is the other one.
+    wrong: f64,
 }
 
 /// Times that differ by less are alike.
@@ -155,11 +157,15 @@ impl Comparison {
         let mean = logs.iter().sum::<f64>() / count;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
         let ratio = |&(modelled, _, published): &Times| modelled / published;
+        let pairs = both.iter().flat_map(|a| both.iter().map(move |b| (a, b)));
+        let wrong = pairs.filter(|(a, b)| a.2 * ALIKE < b.2);
+        let wrong = wrong.map(|(a, b)| a.0 / b.0).fold(1.0, f64::max);
         Comparison {
             ratios: rungs.iter().map(|rung| rung.as_ref().map(ratio)).collect(),
             rank: 1.0 - 6.0 * apart.sum::<f64>() / (count * (count * count - 1.0)),
             spread: variance.sqrt().exp(),
             scale: mean.exp(),
+            wrong,
         }
     }
 
@@ -197,6 +203,7 @@ fn table(comparisons: &[Comparison]) -> Vec<String> {
         row("Spearman's ρ", &|c| Some(format!("{:.3}", c.rank))),
         row("spread", &|c| Some(format!("× {:.2}", c.spread))),
         row("scale", &|c| Some(format!("{:.2}", c.scale))),
+        row("wrong order up to", &|c| Some(format!("× {:.2}", c.wrong))),
     ];
     rungs.chain(sums).collect()
 }
@@ -270,12 +277,13 @@ fn the_page_says_how_well_the_model_ranks_public_ladders() {
             .iter()
             .map(|(rung, ratio)| format!("{rung} × {ratio:.2}"));
         format!(
-            "| {name} | {device} | {} | {:.2} | × {:.2} | {} | {:.2} |",
+            "| {name} | {device} | {} | {:.2} | × {:.2} | {} | {:.2} | × {:.2} |",
             rungs.len(),
             comparison.rank,
             comparison.spread,
             furthest.collect::<Vec<_>>().join(", "),
-            comparison.scale
+            comparison.scale,
+            comparison.wrong
         )
     });
     on_the_page(&ladders.collect::<Vec<_>>());
@@ -332,6 +340,7 @@ fn ranks_spread_and_scale_by_hand() {
     assert_eq!(found.rank, 0.5);
     assert_eq!(found.ratios, [Some(2.0), Some(0.5), None, Some(0.5)]);
     assert!((found.scale.ln() + 2f64.ln() / 3.0).abs() < 1e-12);
+    assert_eq!(found.wrong, 2.0); // the first two
     assert!((found.spread.ln() - 2f64.ln() * 8f64.sqrt() / 3.0).abs() < 1e-12);
     // Alike in print, any order is right.
     assert_eq!(
