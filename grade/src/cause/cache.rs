@@ -20,6 +20,8 @@ pub struct Update {
     pub counts: Vec<usize>,
     /// The length of each sequence, new tokens included.
     pub lengths: Vec<usize>,
+    /// True if the cache has other sequences before these, without tokens, of more than 2³² elements.
+    pub far: bool,
 }
 
 impl Update {
@@ -62,7 +64,14 @@ impl Problem for Update {
     type Answer = Cached<f64>;
 
     fn name(&self) -> &str {
-        "update"
+        match self.far {
+            true => "update_of_the_last_of_4097_sequences_of_65544",
+            false => "update",
+        }
+    }
+
+    fn needs_care(&self) -> bool {
+        self.far
     }
 
     fn poisoned(&self) -> Cached<f32> {

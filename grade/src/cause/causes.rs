@@ -104,6 +104,8 @@ pub enum Cause {
     RaceInDeviceMemory,
     /// An access is outside every buffer.
     OutOfBounds,
+    /// An index has 32 bits, and the tensor more elements.
+    NarrowIndex,
     /// An access is at an address that is null.
     NullPointer,
     /// An address is not a multiple of the size of the access.
@@ -266,6 +268,9 @@ impl Cause {
             }
             Self::OutOfBounds => {
                 "An access is outside its buffer: the report names the line, the thread and the buffer."
+            }
+            Self::NarrowIndex => {
+                "An index has too few bits: a cache can have more than 2³² elements, so compute the first element of a sequence in 64 bits."
             }
             Self::NullPointer => {
                 "A null pointer is used: lse is null where nobody asks for it. Look at the order of the launch's arguments, too."

@@ -120,6 +120,7 @@ pub fn update() -> Vec<Update> {
             rows: [73, 74].map(|seed| tensor((3, heads, n, d), seed, normal)),
             counts: counts.into(),
             lengths: lengths.into(),
+            far: false,
         }
     };
     vec![update([3, 1, 0], [5, 4, 3]), update([1, 1, 1], [1, 7, 11])]

@@ -1,5 +1,6 @@
 //! Ways out of the sandbox, from a build and from a run: all fail in it, and succeed without it. And builds without end.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
@@ -147,6 +148,7 @@ impl Folder {
             output: &output,
             work,
             confined,
+            cost: &Cell::default(),
         };
         let arguments = [
             "--edition=2024",
