@@ -113,7 +113,14 @@ impl Parts {
     /// Each part without a key has the sum 1.
     fn zero(&self) -> (f64, f64) {
         let empty = (self.count - self.filled) as f64;
-        (0.0, (self.lse.exp() + empty).ln())
+        let max = self.lse.max(0.0);
+        match empty == 0.0 {
+            true => (0.0, self.lse),
+            false => (
+                0.0,
+                max + ((self.lse - max).exp() + empty * (-max).exp()).ln(),
+            ),
+        }
     }
 
     /// NaN, if a part has no key.

@@ -104,9 +104,9 @@ fn stale_sum(row: &Row<'_>, tile: usize) -> Weighed {
     let (i, diagonal) = row.query;
     let n = row.scores.len();
     let end = i - i % tile as i64 + tile as i64 + diagonal; // of the last query of the tile
-    let seen = match row.end {
-        usize::MAX => n,
-        _ => usize::try_from(end).unwrap_or(0).min(n),
+    let seen = match row.end <= n {
+        true => usize::try_from(end).unwrap_or(0).min(n),
+        false => n, // no causal mask
     };
     let (last, columns) = (seen - seen % tile, seen % tile);
     if columns == 0 || last == 0 {
