@@ -40,8 +40,8 @@ pub enum BuildError {
     Course(#[from] course::Error),
 }
 
-/// Copies the submission, and builds the program of the task's stage. The result, and what compiling the submission has cost: see
-/// [`Stopwatch::cost`](crate::clock::Stopwatch::cost).
+/// Copies the submission, and builds the program of the task's stage. The result, and the time of compiling the submission, as
+/// [`Limits::submission`] counts it.
 pub fn build(
     places: &Places,
     task: &Task,

@@ -17,8 +17,8 @@ pub struct Limits {
     pub task: Duration,
     /// Time of the clock of a task, after which a call is stopped.
     pub clock: Duration,
-    /// Time of all builds and calls of a submission: see [`Stopwatch::cost`](crate::clock::Stopwatch::cost). Those of the
-    /// solutions need about a third. When it is over, no task is begun.
+    /// Time of all builds and calls of a submission: of each its processor time, or a quarter of its time of the clock if that is
+    /// more. Those of the solutions need less than 30 s. When it is over, no task is begun.
     pub submission: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
@@ -33,7 +33,7 @@ impl Default for Limits {
             call: Duration::from_secs(20),
             task: Duration::from_secs(60),
             clock: CLOCK,
-            submission: Duration::from_secs(90),
+            submission: Duration::from_secs(80),
             cpu_seconds: 300,
             memory: 2 << 30,
         }

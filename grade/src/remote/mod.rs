@@ -148,7 +148,7 @@ impl Remote {
         take(&mut self.calls.borrow_mut())
     }
 
-    /// What all calls have cost: see [`Stopwatch::cost`](crate::clock::Stopwatch::cost).
+    /// The time of all calls, as [`Limits::submission`] counts it.
     pub fn cost(&self) -> Duration {
         self.cost.get()
     }
