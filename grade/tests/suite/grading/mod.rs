@@ -118,7 +118,7 @@ const LIMITS: Limits = Limits {
     call: Duration::from_secs(4),
     task: Duration::from_secs(20),
     clock: Duration::from_secs(80),
-    submission: Duration::from_secs(90),
+    submission: Duration::from_secs(80),
     cpu_seconds: 300,
     memory: 2 << 30,
 };
@@ -213,7 +213,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     ),
     (
         "leaves_the_sandbox",
-        include_str!("grading/leaves_the_sandbox.rs"),
+        include_str!("leaves_the_sandbox.rs"),
         &[
             "child false, forked false, network false, read false, written false, own true, thread true",
         ],
@@ -222,7 +222,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     // would change nothing if they were allowed.
     (
         "touches_the_grader",
-        include_str!("grading/touches_the_grader.rs"),
+        include_str!("touches_the_grader.rs"),
         &["others [-1, -1, -1, -1, -1, -1], own [0, 1]"],
     ),
     (
@@ -287,7 +287,7 @@ fn mischief_ends_with_its_reason() {
 /// A frame that is written before the kit moves its pipes, and before there is a request, is no reply.
 #[test]
 fn a_constructor_cannot_answer() {
-    let text = solution("stage1/src/lib.rs") + include_str!("grading/answers_early.rs");
+    let text = solution("stage1/src/lib.rs") + include_str!("answers_early.rs");
     let task = broken(1, "mha", &[("src/lib.rs", text)]);
     says(
         &task,
