@@ -37,7 +37,16 @@ impl Stopwatch {
         let processor = now.zip(self.processor);
         processor.map_or(wall, |(now, start)| wall.min(now.saturating_sub(start)))
     }
+
+    /// What a process costs: its work, or a quarter of the time if that is more. Of a process that has ended, wall time.
+    pub fn cost(&self) -> Duration {
+        self.time().max(self.wall.elapsed() / IDLE)
+    }
 }
+
+/// A part of the time of the clock that counts as work, so that a process that sleeps has not all the time in the world, and one
+/// that waits for a busy machine has enough.
+const IDLE: u32 = 4;
 
 /// Reason for which a process is waited for no longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +99,11 @@ impl Patience {
             call: Call::new(limit),
             deadline,
         }
+    }
+
+    /// What the process has cost.
+    pub fn cost(&self) -> Duration {
+        self.stopwatch.cost()
     }
 
     /// Why it is over, if it is.

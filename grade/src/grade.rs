@@ -1,8 +1,5 @@
 //! A grading, from the submission to the points.
 
-use std::fs;
-use std::io;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,8 +13,9 @@ use crate::child::{BuildError, Child, Limits, Program, build, compiler, course, 
 use crate::criteria::{self, correct, explain, fast, not_judged, robust};
 use crate::exams::{Exam, Input, Place, Rig, Whose, exam};
 use crate::places::Places;
+use crate::programs::Programs;
 use crate::remote::Remote;
-use crate::tasks::{TASKS, Task};
+use crate::tasks::Task;
 use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 
 /// The seed of the random problems, if none is given.
@@ -69,7 +67,9 @@ impl Settings {
 /// A step of a grading, for a progress bar.
 #[derive(Debug, Clone, Copy)]
 pub enum Step<'a> {
-    /// The program of a stage is being built.
+    /// A task is begun.
+    Begun(&'a Task),
+    /// The program of its stage is being built.
     Building(&'a Task),
     /// A criterion is being judged.
     Judging(&'a Task, Kind),
@@ -99,9 +99,9 @@ pub fn grade(
     let device = Device::open();
     let date = date(SystemTime::now());
     let mut graded = Vec::new();
-    let mut built = None;
+    let mut programs = Programs::new(settings);
     for task in tasks {
-        let grade = task_grade(settings, &device, task, &mut built, &mut step);
+        let grade = task_grade(settings, &device, task, &mut programs, &mut step);
         step(Step::Graded(&grade));
         graded.push(grade);
     }
@@ -125,7 +125,7 @@ pub fn profiled(settings: &Settings, task: &'static Task) -> Result<[Vec<Launch>
     gpu::simulate()?;
     let device = Device::open();
     let exam = exam(task).ok_or("the grader cannot judge this task yet")?;
-    let program = build(&settings.places, task, &settings.limits)?;
+    let program = build(&settings.places, task, &settings.limits).0?;
     let child = Child::start(&program, &settings.limits, settings.own)?;
     let remote = Remote::new(child, &settings.limits, Some(device.stream.clone()));
     let rig = Rig {
@@ -157,40 +157,28 @@ struct Results {
     not_graded: Option<String>,
 }
 
-/// A stage, and its program: all its tasks use it.
-type Built = (u8, Result<Program, BuildError>);
-
 fn task_grade(
     settings: &Settings,
     device: &Device,
     task: &'static Task,
-    built: &mut Option<Built>,
+    programs: &mut Programs<'_>,
     step: &mut impl FnMut(Step<'_>),
 ) -> TaskGrade {
     let start = Instant::now();
-    let results = match exam(task) {
-        None => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
-        Some(exam) => {
-            step(Step::Building(task));
-            let of_stage = built.take().filter(|(stage, _)| *stage == task.stage);
-            let (_, program) =
-                built.insert(of_stage.unwrap_or_else(|| {
-                    (task.stage, build(&settings.places, task, &settings.limits))
-                }));
-            let beside_solutions;
-            let program = match program {
-                Err(BuildError::Compiler(compiler::Error::Refused { headline, .. }))
-                    if !settings.own && is_in_another(headline, task) =>
-                {
-                    beside_solutions = with_others_solved(&settings.places, task)
-                        .map_err(BuildError::Files)
-                        .and_then(|places| build(&places, task, &settings.limits));
-                    &beside_solutions
-                }
-                program => program,
-            };
+    step(Step::Begun(task));
+    let results = match (exam(task), programs.limits()) {
+        (None, _) => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
+        (Some(_), None) => nothing(over(&settings.limits), "", ""),
+        (Some(exam), Some(limits)) => {
+            let program = programs.of(task, || step(Step::Building(task)));
             match program {
-                Ok(program) => examined(settings, device, task, exam, program, step),
+                Ok(program) => {
+                    let program = program.clone();
+                    let (results, cost) =
+                        examined(settings, &limits, device, task, exam, &program, step);
+                    programs.spend(cost);
+                    results
+                }
                 Err(error) => unbuilt(error),
             }
         }
@@ -299,54 +287,6 @@ fn absent(places: &Places, task: &Task) -> Vec<String> {
         .collect()
 }
 
-/// The other tasks of a task's stage.
-fn others(task: &Task) -> impl Iterator<Item = &'static Task> {
-    let (stage, id) = (task.stage, task.id);
-    (TASKS.iter()).filter(move |other| other.stage == stage && other.id != id)
-}
-
-/// True if the error of a build is in a file of another task of the stage.
-fn is_in_another(headline: &str, task: &Task) -> bool {
-    let mut files = others(task).flat_map(|other| other.files);
-    files.any(|file| headline.contains(&format!("exercises/{}/{file}:", task.folder())))
-}
-
-/// A copy of the stage in which the solution's files are in place of those of other tasks, so that a mistake in one task costs no
-/// other.
-fn with_others_solved(places: &Places, task: &Task) -> io::Result<Places> {
-    let folder = task.folder();
-    let submission = places.scratch.join("others-solved");
-    let _ = fs::remove_dir_all(&submission); // it may not be there
-    for part in ["src", "kernels", "ptx"] {
-        let of_part = places.submission.join(&folder).join(part);
-        if of_part.is_dir() {
-            copy_folder(&of_part, &submission.join(&folder).join(part))?;
-        }
-    }
-    let solutions = places.root.join("exercises/solutions").join(&folder);
-    for file in others(task).flat_map(|other| other.files) {
-        fs::copy(solutions.join(file), submission.join(&folder).join(file))?;
-    }
-    Ok(Places {
-        submission,
-        ..places.clone()
-    })
-}
-
-/// Copies the files of a folder that was built from, so that it has no links.
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_folder(&entry.path(), &to)?,
-            false => fs::copy(entry.path(), to).map(drop)?,
-        }
-    }
-    Ok(())
-}
-
 /// As [`nothing`], because of the grader or its machine, or because the files are not such as it takes.
 fn not_graded(why: String, output: &str) -> Results {
     Results {
@@ -368,25 +308,28 @@ fn unbuilt(error: &BuildError) -> Results {
     }
 }
 
+/// The results of a program, and the time of its calls.
 fn examined(
     settings: &Settings,
+    limits: &Limits,
     device: &Device,
     task: &Task,
     exam: &dyn Exam,
     program: &Program,
     step: &mut impl FnMut(Step<'_>),
-) -> Results {
-    let child = match Child::start(program, &settings.limits, settings.own) {
+) -> (Results, Duration) {
+    let child = match Child::start(program, limits, settings.own) {
         Ok(child) => child,
         Err(error) => {
-            return not_graded(format!("The program cannot be started: {error}"), "");
+            let why = format!("The program cannot be started: {error}");
+            return (not_graded(why, ""), Duration::ZERO);
         }
     };
     let stream = match exam.place() {
         Place::Host => None,
         Place::Device { .. } => Some(device.stream.clone()),
     };
-    let remote = Remote::new(child, &settings.limits, stream);
+    let remote = Remote::new(child, limits, stream);
     let rig = Rig {
         remote: &remote,
         device,
@@ -433,14 +376,25 @@ fn examined(
         }
     }
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
+    let cost = remote.cost();
     let output = remote.finish();
-    Results {
+    let results = Results {
         criteria,
         findings,
         work,
         output,
         not_graded,
-    }
+    };
+    (results, cost)
+}
+
+/// Why a task is not begun when the time of the submission is over.
+fn over(limits: &Limits) -> String {
+    format!(
+        "Not run: the {} s are over that all builds and calls of a submission may take. `cargo grade` with the name of this task \
+         grades it alone.",
+        limits.submission.as_secs()
+    )
 }
 
 /// The most important sentence. A task is not begun if it says `todo!` and nothing has passed.
@@ -511,6 +465,7 @@ fn commit(settings: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn what_is_not_the_learners_fault_is_not_graded() {

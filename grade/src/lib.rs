@@ -5,6 +5,7 @@
 //! - [`verdict`]: the result of a grading, as data that the reports are made of.
 //! - [`report`]: a grade for the terminal, as Markdown, JSON, HTML and for Gradescope.
 //! - [`mod@grade`]: a grading, from the submission to the points. [`places`]: its folders.
+//! - `programs`: the program of a stage, and the time of a submission.
 //! - [`figures`]: times of the learner's kernels at the shapes of the assignment.
 //! - [`child`]: the learner's program: a copy of the sources with the given files restored, its build, its process, and the
 //!   sandbox around it.
@@ -29,6 +30,7 @@ pub mod exams;
 pub mod figures;
 pub mod grade;
 pub mod places;
+mod programs;
 pub mod remote;
 pub mod report;
 pub mod tasks;

@@ -215,6 +215,8 @@ impl super::Problem for Problem {
                 absolute: 2.0 * self.naive_error() + dtype.epsilon() * rms(&self.v),
             },
         };
+        // In f16, too: where one key has all the weight, the naive form makes no error, and scores in base 2 are rounded all
+        // the same.
         let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
         // The rounding of the scores, which are a few units where they are not exact,
         // and of the result itself.

@@ -32,7 +32,7 @@ pub struct Problem {
     pub page_size: Option<usize>,
     /// False if the log-sum-exp is not asked for.
     pub wants_lse: bool,
-    /// The scores are extreme.
+    /// The scores or the sizes are extreme.
     extreme: bool,
 }
 
@@ -197,6 +197,22 @@ pub fn counted(
     };
     row.problem()
 }
+
+/// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it begins behind 2³² elements.
+pub fn far() -> Problem {
+    let row = Row {
+        max_seq: FAR,
+        ..Row::new(2, 1, 16, &[40])
+    };
+    Problem {
+        name: "the_last_of_4097_sequences_of_65544".to_owned(),
+        extreme: true,
+        ..row.problem()
+    }
+}
+
+/// Tokens that the cache of [`far`] has room for.
+pub const FAR: usize = (1 << 16) + 8;
 
 impl Row {
     fn new(heads: usize, kv_heads: usize, head_dim: usize, lengths: &[usize]) -> Self {

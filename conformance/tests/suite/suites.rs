@@ -9,6 +9,10 @@ use conformance::{Card, Dtype, Implementation, Judge, Part, Report, oracle, prob
 use ndarray::{Array3, ArrayView3, ArrayView4};
 use stage1_reference::{Attend, Error, MultiHead, MultiHeadAttention, Options, Output, Stage1};
 use stage2_naive_cuda::{Call, GemmRung, LADDER_LACKS, Ladder, Product, SoftmaxRung, Steps};
+use stage5_decode::{
+    CacheShape, CacheViewMut, Decode, Decoding, Inputs, NewTokens, Outputs, PerSequence, Shape,
+    Stage5,
+};
 
 const WHO: Implementation<'_> = Implementation {
     name: "wrong",
@@ -260,6 +264,54 @@ fn a_wrong_stage_2_fails_the_problems_that_it_gets_wrong() {
         text.contains("lse: ") && text.contains("first in row [0], column 0: NaN, not"),
         "{text}"
     );
+}
+
+/// Error: new values are read with the strides of new keys.
+struct WrongStage5(Stage5);
+
+impl Decoding for WrongStage5 {
+    type Error = <Stage5 as Decoding>::Error;
+
+    fn update_cache(
+        &self,
+        cache: CacheViewMut<'_>,
+        counts: PerSequence<'_>,
+        new: NewTokens<'_>,
+    ) -> Result<(), Self::Error> {
+        let v_strides = new.k_strides;
+        self.0
+            .update_cache(cache, counts, NewTokens { v_strides, ..new })
+    }
+
+    fn decode(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Self::Error> {
+        self.0.decode(inputs, outputs, shape)
+    }
+
+    fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
+        self.0.has_cache(shape, paged)
+    }
+
+    fn argument_of(error: &Self::Error) -> Option<&str> {
+        Stage5::argument_of(error)
+    }
+}
+
+#[test]
+fn strides_of_keys_are_not_those_of_values() {
+    let device = Device::open();
+    let wrong = WrongStage5(Stage5 {
+        stream: device.stream.clone(),
+        decode: Decode::new(device.stream.context()).unwrap(),
+    });
+    let mut judge = Judge::new(&WHO, &[Part::Strided]);
+    suites::stage5::update_cache(&mut judge, &device, &wrong);
+    let report = judge.finish();
+    assert_eq!(failed(&report).len(), report.cases.len(), "{report}");
 }
 
 #[test]

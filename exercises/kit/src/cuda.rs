@@ -1,10 +1,12 @@
 //! Calls on a device.
 
 use std::error::Error;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use cuda_sim::{FaultKind as Kind, MemoryKind, MissingThreads};
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
 use gpu::profile::{LaunchProfile, LineProfile};
 use serde::de::DeserializeOwned;
@@ -412,14 +414,49 @@ impl<T> Buffer<T> {
         self.slice.slice_mut(0..self.length)
     }
 
-    /// The elements from this one on.
-    pub fn view_from(&self, first: usize) -> CudaView<'_, T> {
-        self.slice.slice(first.min(self.length)..self.length)
+    /// The elements from the `first` on, behind so many others that no memory holds.
+    pub fn behind(&mut self, skipped: usize, first: usize) -> Behind<'_, T>
+    where
+        T: DeviceRepr,
+    {
+        let first = first.min(self.length);
+        let stream = self.slice.stream().clone();
+        let start = self.slice.device_ptr(&stream).0 + (first * size_of::<T>()) as u64;
+        let start = start.wrapping_sub((skipped * size_of::<T>()) as u64);
+        // SAFETY: the slice is never freed, as `Behind` leaks it. A kernel that reads or writes what is skipped, at
+        // addresses that belong to no allocation, is stopped by the simulator; this process does not touch them.
+        let slice = unsafe { stream.upgrade_device_ptr(start, skipped + self.length - first) };
+        Behind {
+            slice: ManuallyDrop::new(slice),
+            buffer: PhantomData,
+        }
+    }
+}
+
+/// A tensor whose first elements lie in no memory: it has addresses for them, and that is all that a tensor needs whose first
+/// elements nobody touches.
+#[derive(Debug)]
+pub struct Behind<'a, T> {
+    slice: ManuallyDrop<CudaSlice<T>>,
+    buffer: PhantomData<&'a mut Buffer<T>>,
+}
+
+impl<T> Behind<'_, T> {
+    /// All elements.
+    pub fn view(&self) -> CudaView<'_, T> {
+        self.slice.as_view()
     }
 
-    /// The elements from this one on.
-    pub fn view_mut_from(&mut self, first: usize) -> CudaViewMut<'_, T> {
-        self.slice.slice_mut(first.min(self.length)..self.length)
+    /// All elements.
+    pub fn view_mut(&mut self) -> CudaViewMut<'_, T> {
+        self.slice.as_view_mut()
+    }
+}
+
+impl<T> Drop for Behind<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: it is not used afterwards.
+        unsafe { ManuallyDrop::take(&mut self.slice) }.leak();
     }
 }
 

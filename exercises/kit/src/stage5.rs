@@ -52,6 +52,8 @@ pub struct CacheTensors {
     pub v: Tensor,
     /// Bytes before the first key and the first value: their addresses modulo 16.
     pub offsets: [usize; 2],
+    /// Bytes of the cache before these, of sequences without tokens: no memory holds them.
+    pub skipped: usize,
     /// Tokens of each sequence.
     pub lengths: Lengths,
 }
@@ -132,10 +134,12 @@ fn answer(
             let device_counts = device.upload(&counts.device)?;
             let (k, v) = (device.upload(k)?, device.upload(v)?);
             let called = device.call(run, reading, || {
+                let mut k_cache = buffers.k.behind(cache.skipped, cache.offsets[0]);
+                let mut v_cache = buffers.v.behind(cache.skipped, cache.offsets[1]);
                 let view = Cache {
                     shape: cache.shape,
-                    k: buffers.k.view_mut_from(cache.offsets[0]),
-                    v: buffers.v.view_mut_from(cache.offsets[1]),
+                    k: k_cache.view_mut(),
+                    v: v_cache.view_mut(),
                     pages: None,
                     lengths: PerSequence {
                         host: &cache.lengths.host,
@@ -167,13 +171,15 @@ fn answer(
         } => {
             let own = if *splitting { with_splits } else { plain };
             let q = device.upload(q)?;
-            let buffers = CacheBuffers::new(device, cache)?;
+            let mut buffers = CacheBuffers::new(device, cache)?;
             let (mut o, mut lse) = (device.upload(o)?, device.upload_some(lse)?);
             let called = device.call(run, reading, || {
+                let k_cache = buffers.k.behind(cache.skipped, cache.offsets[0]);
+                let v_cache = buffers.v.behind(cache.skipped, cache.offsets[1]);
                 let view = Cache {
                     shape: cache.shape,
-                    k: buffers.k.view_from(cache.offsets[0]),
-                    v: buffers.v.view_from(cache.offsets[1]),
+                    k: k_cache.view(),
+                    v: v_cache.view(),
                     pages: None,
                     lengths: PerSequence {
                         host: &cache.lengths.host,

@@ -51,6 +51,13 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     sees(Cause::CausalOffByOne, few, Box::new(|i, own| i + own - 1));
     sees(Cause::CausalOffByOne, many, Box::new(|i, own| i + own + 1));
     sees(Cause::CausalTopLeft, "", Box::new(|i, _| i));
+    let cut = "where nq > nk";
+    sees(Cause::CausalTopLeft, cut, Box::new(|i, own| i + own.max(0)));
+    sees(
+        Cause::AtLeastOneKey,
+        "",
+        Box::new(|i, own| (i + own).max(0)),
+    );
     sees(Cause::CausalIgnored, "", Box::new(|_, _| ALL));
     let wraps = |i, own| if i + own < 0 { ALL } else { i + own };
     sees(Cause::CausalWraps, "", Box::new(wraps));
@@ -66,9 +73,12 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
             sees(Cause::CausalOffByOne, many, Box::new(next));
             let ignored = move |i, own| end(i, own);
             sees(Cause::CausalIgnored, "", Box::new(ignored));
-            for more in [0, 1] {
-                let too_early =
-                    move |i: i64, own: i64| (tiles(first(i) + own + more) - 1).min(i + own);
+            // The end is that before the first query's own key or behind it; of a query before the first key, at least 0.
+            for (more, least) in [(0, i64::MIN), (1, i64::MIN), (0, 0), (1, 0)] {
+                let too_early = move |i: i64, own: i64| {
+                    let end = (first(i) + own).max(least) + more;
+                    (tiles(end) - 1).min(i + own)
+                };
                 sees(Cause::CausalEndsEarly, early, Box::new(too_early));
             }
         }

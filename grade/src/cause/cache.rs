@@ -4,6 +4,7 @@ use conformance::compare::{Comparison, Tolerance};
 use conformance::problems::Problem;
 use ndarray::{Array4, Zip, s};
 
+use super::written::unless_in_place;
 use super::{Cause, Explained, Hypothesis, Lazy};
 
 /// Keys and values of a cache, each `[B, H_kv, max_seq, D]` f32.
@@ -20,12 +21,25 @@ pub struct Update {
     pub counts: Vec<usize>,
     /// The length of each sequence, new tokens included.
     pub lengths: Vec<usize>,
+    /// True if the cache has other sequences before these, without tokens, of more than 2³² elements.
+    pub far: bool,
 }
 
 impl Update {
     /// The cache with row `i` of sequence `b` in the slot that `slot(length, count, i)` gives, if that exists.
     fn with(&self, slot: impl Fn(usize, usize, usize) -> Option<usize>) -> Cached<f64> {
         self.entered([0, 1], slot)
+    }
+
+    /// As [`Update::with`], with zeros for the rows that are no tokens.
+    fn with_zeros(&self, slot: impl Fn(usize, usize, usize) -> Option<usize>) -> Cached<f64> {
+        let mut tokens = self.clone();
+        for rows in &mut tokens.rows {
+            for (b, &count) in self.counts.iter().enumerate() {
+                rows.slice_mut(s![b, .., count.., ..]).fill(0.0);
+            }
+        }
+        tokens.with(slot)
     }
 
     /// As [`Update::with`], with keys and values from these of the rows.
@@ -62,7 +76,14 @@ impl Problem for Update {
     type Answer = Cached<f64>;
 
     fn name(&self) -> &str {
-        "update"
+        match self.far {
+            true => "update_of_the_last_of_4097_sequences_of_65544",
+            false => "update",
+        }
+    }
+
+    fn needs_care(&self) -> bool {
+        self.far
     }
 
     fn poisoned(&self) -> Cached<f32> {
@@ -102,9 +123,9 @@ impl Problem for Update {
 }
 
 impl Explained for Update {
-    fn hypotheses<'a>(&'a self, _: &'a Cached<f32>) -> Vec<Hypothesis<Lazy<'a, Cached<f64>>>> {
+    fn hypotheses<'a>(&'a self, output: &'a Cached<f32>) -> Vec<Hypothesis<Lazy<'a, Cached<f64>>>> {
         type Slot = fn(usize, usize, usize) -> Option<usize>;
-        let slots: [(&str, Slot); 5] = [
+        let slots: [(&str, Slot); 4] = [
             (
                 "tokens are written one slot too late",
                 |length, count, i| right(length, count, i).map(|slot| slot + 1),
@@ -120,14 +141,12 @@ impl Explained for Update {
             ("tokens are written from slot 0 on", |_, count, i| {
                 (i < count).then_some(i)
             }),
-            ("no token is written", |_, _, _| None),
         ];
         let slots = slots.map(|(detail, slot)| {
             Hypothesis::new(Cause::StaleCacheSlot, detail, slot).lazily(|slot| self.with(slot))
         });
         let padding: Slot = |length, count, i| Some(length - count + i);
         let padding = Hypothesis::new(Cause::WritesPadding, "", padding);
-        let padding = padding.lazily(|slot| self.with(slot));
         let sources = [
             ("keys and values are exchanged", [1, 0]),
             ("keys are written for values", [0, 0]),
@@ -137,7 +156,15 @@ impl Explained for Update {
             let hypothesis = Hypothesis::new(Cause::KeysForValues, detail, from);
             hypothesis.lazily(|&from| self.entered(from, right))
         });
-        slots.into_iter().chain([padding]).chain(sources).collect()
+        let zeros = Hypothesis::new(Cause::WritesPadding, "as zeros", padding.gives);
+        let zeros = zeros.lazily(|&slot| self.with_zeros(slot));
+        let padding = padding.lazily(|slot| self.with(slot));
+        let unwritten = Hypothesis::new(Cause::NotWritten, "", ()).lazily(|()| {
+            let right = self.answer();
+            [0, 1].map(|x| unless_in_place(&right[x], &output[x], &self.before[x]))
+        });
+        let others = [padding, zeros, unwritten];
+        slots.into_iter().chain(others).chain(sources).collect()
     }
 
     fn forgive_nan(_: &mut Cached<f32>, _: &mut Cached<f64>) {} // `compare` does

@@ -26,6 +26,8 @@ pub enum Cause {
     CausalWraps,
     /// The loop over keys ends before the last one that a query sees.
     CausalEndsEarly,
+    /// Hidden scores are multiplied by the scale.
+    MaskBeforeScale,
     /// A hidden key takes part in the sum.
     HiddenScoreNotInfinite,
     /// The window is one key too wide or too narrow.
@@ -48,12 +50,16 @@ pub enum Cause {
     TransposedV,
     /// An operand or the result of a matrix product is read or written with rows and columns exchanged.
     TransposedProduct,
+    /// Elements are rounded to a smaller type than theirs.
+    LowPrecision,
     /// Rows of another head or sequence are read.
     WrongHead,
     /// Heads of the cache are taken to lie another number of rows apart than `max_seq`.
     CacheStride,
     /// A slot of the cache that an earlier step wrote is read, or the newest is not.
     StaleCacheSlot,
+    /// Slots of the cache that hold no token take part.
+    UnusedSlots,
     /// A sequence is read with the length of another.
     WrongLength,
     /// Rows that are no tokens are written to the cache.
@@ -78,6 +84,8 @@ pub enum Cause {
     MissingNorm,
     /// The logits are those that follow another token.
     LogitsOfAnotherToken,
+    /// The logits are products with the embedding, where the decoder has an output matrix.
+    TiedHead,
     /// Another token than the likeliest is chosen.
     NotTheLikeliest,
     /// A token that ends the text is part of it, or does not end it.
@@ -88,6 +96,8 @@ pub enum Cause {
     WrongLogSum,
     /// A row that sees no key becomes NaN.
     NanFromMaskedRow,
+    /// A row that sees no key sees the first one.
+    AtLeastOneKey,
     /// The sum of a row that sees no key is 0, and its output is divided by it.
     ZeroByZero,
     /// A row that sees no key becomes the mean of values that it does not see.
@@ -104,6 +114,8 @@ pub enum Cause {
     RaceInDeviceMemory,
     /// An access is outside every buffer.
     OutOfBounds,
+    /// An index has 32 bits, and the tensor more elements.
+    NarrowIndex,
     /// An access is at an address that is null.
     NullPointer,
     /// An address is not a multiple of the size of the access.
@@ -152,6 +164,9 @@ impl Cause {
             Self::CausalEndsEarly => {
                 "The loop over keys ends too early: its end is that of the last query of the tile, rounded up to whole tiles of keys."
             }
+            Self::MaskBeforeScale => {
+                "Hidden scores are multiplied by the scale: −inf times a negative one is +inf, and times 0 NaN. Scale first, then mask."
+            }
             Self::HiddenScoreNotInfinite => {
                 "Hidden keys are in the sum: set their scores to −inf before the softmax, for exp(0) is 1."
             }
@@ -185,6 +200,9 @@ impl Cause {
             Self::TransposedProduct => {
                 "Rows and columns of a matrix are exchanged: look at the index of the matrix, and at which stride it takes."
             }
+            Self::LowPrecision => {
+                "Elements are rounded before they are multiplied: they are f32, and so are products and sums."
+            }
             Self::WrongHead => {
                 "Rows of another head or sequence are read: head h of q reads head h / (H / H_kv) of k and v of its own sequence."
             }
@@ -193,6 +211,9 @@ impl Cause {
             }
             Self::StaleCacheSlot => {
                 "A slot of the cache is old: look at the position that is written, length − count + i, and at the length that is read."
+            }
+            Self::UnusedSlots => {
+                "Slots of the cache that hold no token are read: there may be NaN, and 0 · NaN is NaN. Read the keys that the query sees alone."
             }
             Self::WrongLength => {
                 "A sequence is read with the length of another: each has its own, `lengths[b]`."
@@ -228,6 +249,9 @@ impl Cause {
             Self::LogitsOfAnotherToken => {
                 "The logits are those behind another token: those of the last token of each sequence are asked for, row b · n + n − 1."
             }
+            Self::TiedHead => {
+                "The logits are products with the embedding: a decoder that has an output matrix of its own, `weights.head`, uses that."
+            }
             Self::NotTheLikeliest => {
                 "Another token than the likeliest is chosen: look at the loop over the logits, at its bounds and its comparison."
             }
@@ -243,6 +267,9 @@ impl Cause {
             Self::NanFromMaskedRow => {
                 "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."
             }
+            Self::AtLeastOneKey => {
+                "A query that sees no key sees the first one: the number of its keys is 0 or less, its output 0 and its lse −inf."
+            }
             Self::ZeroByZero => {
                 "The output of a row that sees no key became NaN, and its lse is right: its sum is 0, and 0 / 0 is NaN."
             }
@@ -256,7 +283,7 @@ impl Cause {
                 "Shared memory is read before it is written, or written while it is still read: look for a barrier between the two."
             }
             Self::UnwrittenTile => {
-                "Shared memory is read that no thread has written: the end of a ragged tile is not filled, or its writer comes later and a barrier is missing."
+                "Shared memory is read that no thread has written: the end of a ragged tile is not filled, a stride lacks the padding of a row, or the writer comes later and a barrier is missing."
             }
             Self::CopyInFlight => {
                 "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
@@ -266,6 +293,9 @@ impl Cause {
             }
             Self::OutOfBounds => {
                 "An access is outside its buffer: the report names the line, the thread and the buffer."
+            }
+            Self::NarrowIndex => {
+                "An index has too few bits: a cache can have more than 2³² elements, so compute the first element of a sequence in 64 bits."
             }
             Self::NullPointer => {
                 "A null pointer is used: lse is null where nobody asks for it. Look at the order of the launch's arguments, too."

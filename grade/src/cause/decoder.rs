@@ -13,8 +13,8 @@ use super::{Cause, Explained, Hypothesis, Lazy};
 /// The parts of a forward pass.
 #[derive(Debug, Clone, Copy)]
 struct Formula {
-    /// The position of token `i` of a pass that `before` tokens precede.
-    position: fn(before: usize, i: usize) -> usize,
+    /// The position of token `i` of a pass that `before` tokens precede; it is in this row of the pass.
+    position: fn(before: usize, i: usize, row: usize) -> usize,
     /// True if queries and keys are rotated.
     rotates: bool,
     /// True if they are before the keys go to the cache.
@@ -31,11 +31,13 @@ struct Formula {
     normalises: [bool; 3],
     /// The token of a pass of `n` whose logits are returned.
     returned: fn(n: usize) -> usize,
+    /// True if the logits are always products with the embedding.
+    ties_head: bool,
 }
 
 impl Formula {
     const RIGHT: Self = Self {
-        position: |before, i| before + i,
+        position: |before, i, _| before + i,
         rotates: true,
         caches_rotated: true,
         causal: true,
@@ -44,28 +46,30 @@ impl Formula {
         adds: [true; 2],
         normalises: [true; 3],
         returned: |n| n - 1,
+        ties_head: false,
     };
 
-    /// The logits after the prompt and after each further token of a sequence.
-    fn logits(&self, decoder: &Decoder, tokens: &[u32], prompt: usize) -> Vec<Row> {
+    /// The logits after the prompt and after each further token of the sequence `b`.
+    fn logits(&self, decoder: &Decoder, b: usize, tokens: &[u32], prompt: usize) -> Vec<Row> {
         let Decoder {
             architecture,
             weights,
         } = decoder;
         let embedding = rows(&weights.embedding);
         let learned = weights.positions.as_ref().map(rows);
-        let head = weights.head.as_ref().map_or(embedding.clone(), rows);
+        let head = weights.head.as_ref().filter(|_| !self.ties_head);
+        let head = head.map_or(embedding.clone(), rows);
         let mut caches = vec![Vec::new(); weights.blocks.len()];
         let steps = (prompt..tokens.len()).map(|at| at..at + 1);
         let passes = std::iter::once(0..prompt).chain(steps);
         let pass = |pass: std::ops::Range<usize>| {
             let (before, n) = (pass.start, pass.len());
-            let position = |i| (self.position)(before, i);
+            let position = |i| (self.position)(before, i, b * n + i);
             let mut x: Vec<Row> = Vec::new();
             for (i, &token) in tokens[pass].iter().enumerate() {
                 x.push(embedding[token as usize].clone());
                 if let Some(learned) = &learned {
-                    add(&mut x[i..], &learned[position(i)..]);
+                    add(&mut x[i..], learned.get(position(i)..).unwrap_or_default());
                 }
             }
             for (block, cache) in weights.blocks.iter().zip(&mut caches) {
@@ -195,7 +199,7 @@ impl Explained for Problem {
 fn answer(problem: &Problem, decoder: &Decoder, formula: &Formula) -> Array3<f64> {
     let mut answer = Array3::zeros(problem.poisoned().dim());
     for (b, tokens) in problem.tokens.iter().enumerate() {
-        let logits = formula.logits(decoder, tokens, problem.prompt);
+        let logits = formula.logits(decoder, b, tokens, problem.prompt);
         for (step, row) in logits.iter().enumerate() {
             for (token, &logit) in row.iter().enumerate() {
                 answer[[step, b, token]] = logit;
@@ -219,16 +223,22 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
         with(
             Cause::WrongPosition,
             "every pass begins at position 0",
-            |it| it.position = |_, i| i,
+            |it| it.position = |_, i, _| i,
         ),
         with(
             Cause::WrongPosition,
             "all tokens of a pass have the first one's",
-            |it| it.position = |before, _| before,
+            |it| it.position = |before, _, _| before,
         ),
         with(Cause::WrongPosition, "positions begin at 1", |it| {
-            it.position = |before, i| before + i + 1
+            it.position = |before, i, _| before + i + 1
         }),
+        with(
+            Cause::WrongPosition,
+            "the rows of all sequences are counted",
+            |it| it.position = |before, _, row| before + row,
+        ),
+        with(Cause::TiedHead, "", |it| it.ties_head = true),
         with(
             Cause::CausalIgnored,
             "tokens of a prompt see those behind them",

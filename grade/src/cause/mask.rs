@@ -14,12 +14,15 @@ struct Formula {
     last: fn(i64, i64) -> i64,
     /// The score of a hidden key.
     hidden: f64,
+    /// The hidden score is multiplied by the scale.
+    scales_hidden: bool,
 }
 
 const RIGHT: Formula = Formula {
     scale: |scale| scale,
     last: |i, diagonal| i + diagonal,
     hidden: f64::NEG_INFINITY,
+    scales_hidden: false,
 };
 
 impl Formula {
@@ -31,7 +34,10 @@ impl Formula {
         for ((_, _, i, j), score) in scores.indexed_iter_mut() {
             let last = (self.last)(i as i64, nk as i64 - nq as i64);
             if problem.causal && j as i64 > last {
-                *score = self.hidden;
+                *score = match self.scales_hidden {
+                    true => self.hidden * scale,
+                    false => self.hidden,
+                };
             }
         }
         scores
@@ -72,6 +78,13 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             it.last = |i, own| i + own + 1
         }),
         with(Cause::CausalTopLeft, "", |it| it.last = |i, _| i),
+        with(Cause::CausalTopLeft, "where nq > nk", |it| {
+            it.last = |i, own| i + own.max(0)
+        }),
+        with(Cause::AtLeastOneKey, "", |it| {
+            it.last = |i, own| (i + own).max(0)
+        }),
+        with(Cause::MaskBeforeScale, "", |it| it.scales_hidden = true),
         with(Cause::CausalIgnored, "", |it| it.last = |_, _| i64::MAX),
         with(Cause::CausalWraps, "", |it| {
             it.last = |i, own| if i + own < 0 { i64::MAX } else { i + own }

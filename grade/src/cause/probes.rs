@@ -103,10 +103,10 @@ pub fn decode() -> Vec<decode::Problem> {
     named(decode::problems(), &names)
 }
 
-/// Updates of a cache: a chunk, a token and nothing, in one batch; then a token each.
+/// Updates of a cache: a chunk, a token and nothing, in one batch; a token each; and rows of odd length up to the last slot.
 pub fn update() -> Vec<Update> {
-    let update = |counts: [usize; 3], lengths: [usize; 3]| {
-        let (heads, max_seq, d) = (2, 12, 8);
+    let update = |d: usize, counts: [usize; 3], lengths: [usize; 3]| {
+        let (heads, max_seq) = (2, 12);
         let n = counts.into_iter().max().unwrap_or(0);
         let before = [71, 72].map(|seed| {
             let mut x = tensor((3, heads, max_seq, d), seed, normal);
@@ -120,9 +120,14 @@ pub fn update() -> Vec<Update> {
             rows: [73, 74].map(|seed| tensor((3, heads, n, d), seed, normal)),
             counts: counts.into(),
             lengths: lengths.into(),
+            far: false,
         }
     };
-    vec![update([3, 1, 0], [5, 4, 3]), update([1, 1, 1], [1, 7, 11])]
+    vec![
+        update(8, [3, 1, 0], [5, 4, 3]),
+        update(8, [1, 1, 1], [1, 7, 11]),
+        update(7, [1, 2, 2], [4, 3, 12]),
+    ]
 }
 
 /// Problems for a decoder: learned positions and rotated ones, prompts of several tokens and steps.

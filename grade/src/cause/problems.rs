@@ -93,15 +93,22 @@ impl Explained for softmax::Problem {
         let computed = weights(&WIDE_TILES)
             .into_iter()
             .map(|hypothesis| hypothesis.lazily(|weigh| rows(&self.x, weigh)));
+        let columns = self.x.dim().2;
         let last = "the last element of each row";
-        let without_last =
-            Hypothesis::new(Cause::TailDropped, last, ()).lazily(|()| without_last(&self.x));
+        let last = Hypothesis::new(Cause::TailDropped, last, columns.saturating_sub(1));
+        let beyond = [32, 64, 128, 256, 512, 1024, 2048, 4096].map(|most| {
+            let detail = format!("elements from {most} on");
+            Hypothesis::new(Cause::TailDropped, detail, most.min(columns))
+        });
+        let shortened = std::iter::once(last).chain(beyond);
+        let shortened = shortened
+            .map(|hypothesis| hypothesis.lazily(|&columns| shortened_to(&self.x, columns)));
         let unwritten = Hypothesis::new(Cause::NotWritten, "", ()).lazily(|()| {
             let (y, lse) = self.answer();
             let y = written::unless_in_place(&y, &output.y, &self.x);
             (y, unless(&lse, &output.lse, UNWRITTEN))
         });
-        computed.chain([without_last, unwritten]).collect()
+        computed.chain(shortened).chain([unwritten]).collect()
     }
 
     fn forgive_nan(output: &mut softmax::Output, (y, lse): &mut Self::Answer) {
@@ -139,9 +146,8 @@ fn rows(x: &Array3<f32>, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
     (y, lse)
 }
 
-/// Softmax of all elements of a row but the last, which stays as it is.
-fn without_last(x: &Array3<f32>) -> (Array3<f64>, Array2<f64>) {
-    let shorter = x.dim().2.saturating_sub(1);
+/// Softmax of the first elements of a row. The others stay as they are.
+fn shortened_to(x: &Array3<f32>, shorter: usize) -> (Array3<f64>, Array2<f64>) {
     let part = x.slice(s![.., .., ..shorter]).to_owned();
     let (y_part, lse) = rows(&part, &Formula::right().weigh);
     let mut y = x.mapv(f64::from);
@@ -213,6 +219,7 @@ impl Explained for decode::Problem {
             .chain(of_parts)
             .chain(of_lengths)
             .chain([by_length])
+            .chain(unused_slots(self))
             .chain(unwritten(|| self.answer(), output))
             .collect()
     }
@@ -220,6 +227,44 @@ impl Explained for decode::Problem {
     fn forgive_nan(output: &mut Output, answer: &mut Answer) {
         attention::Problem::forgive_nan(output, answer);
     }
+}
+
+/// Slots of the cache without a token are read, and hold NaN: with a weight of 0, or as the one key of a query that sees none.
+fn unused_slots(problem: &decode::Problem) -> impl Iterator<Item = Hypothesis<Lazy<'_, Answer>>> {
+    let (nq, max_seq) = (problem.q.dim().2, problem.k.dim().2);
+    let whole = [max_seq.max(1)];
+    let tiles = TILES.into_iter().chain(whole).filter(|&tile| tile > 1);
+    // Whether a query that sees so many keys reads others.
+    let of_tiles = tiles.map(move |tile| {
+        let detail = format!("with a weight of 0, in tiles of {tile}");
+        let reads = move |keys: usize| keys > 0 && keys < keys.next_multiple_of(tile).min(max_seq);
+        let hypothesis = Hypothesis::new(Cause::UnusedSlots, detail, ());
+        hypothesis.lazily(move |()| with_nan(problem, nq, &reads, false))
+    });
+    let first = Hypothesis::new(Cause::AtLeastOneKey, "", ())
+        .lazily(move |()| with_nan(problem, nq, &|keys| keys == 0 && max_seq > 0, true));
+    of_tiles.chain([first])
+}
+
+/// The right answer, but NaN for queries of which `reads` is true of the number of keys that they see.
+fn with_nan(
+    problem: &decode::Problem,
+    nq: usize,
+    reads: &dyn Fn(usize) -> bool,
+    and_lse: bool,
+) -> Answer {
+    let (mut o, mut lse) = problem.answer();
+    for (b, &length) in problem.lengths.iter().enumerate() {
+        for i in 0..nq {
+            if reads((length + i + 1).saturating_sub(nq)) {
+                o.slice_mut(s![b, .., i, ..]).fill(f64::NAN);
+                if and_lse {
+                    lse.slice_mut(s![b, .., i]).fill(f64::NAN);
+                }
+            }
+        }
+    }
+    (o, lse)
 }
 
 /// The problem with the keys and values that lie where they would if each head had as many rows as its sequence has tokens.

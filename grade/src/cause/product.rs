@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use conformance::Dtype;
 use conformance::problems::gemm::{Problem, Product};
 use ndarray::Array4;
 
@@ -18,6 +19,9 @@ pub(super) struct Sizes {
 /// From the column j of `c` and p to a position in a matrix of `b`.
 type InB = Box<dyn Fn(&Sizes, usize, usize) -> Option<usize>>;
 
+/// From an element to the one that is used.
+type Element = fn(f32) -> f32;
+
 /// The parts of a product.
 pub(super) struct Formula {
     /// Position in a matrix of `a` of row i, column p.
@@ -30,6 +34,8 @@ pub(super) struct Formula {
     terms: Box<dyn Fn(usize) -> Range<usize>>,
     /// `c` is written with rows and columns exchanged.
     transposed: bool,
+    /// The element that is used, from the right one.
+    element: Element,
 }
 
 impl Sizes {
@@ -58,6 +64,7 @@ impl Formula {
             matrix: |matrix| matrix,
             terms: Box::new(|k| 0..k),
             transposed: false,
+            element: |x| x,
         }
     }
 
@@ -75,7 +82,10 @@ impl Formula {
             k,
             product: problem.product,
         };
-        let (a, b) = (flat(&problem.a), flat(&problem.b));
+        let elements = |x: &Array4<f32>| -> Vec<f64> {
+            x.iter().map(|&x| f64::from((self.element)(x))).collect()
+        };
+        let (a, b) = (elements(&problem.a), elements(&problem.b));
         let terms = (self.terms)(k);
         let mut c = Array4::zeros((batch, heads, m, n));
         for z in 0..batch {
@@ -141,6 +151,17 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
             it.b = Box::new(move |sizes, p, j| sizes.in_transposed_tile(tile, p, j));
         });
     }
+    let types: [(&str, Element); 4] = [
+        ("to TF32", |x| {
+            truncated(f32::from_bits(x.to_bits() + 0x1000))
+        }),
+        ("to TF32, towards 0", truncated),
+        ("to f16", |x| Dtype::F16.round(x)),
+        ("to bf16", |x| Dtype::Bf16.round(x)),
+    ];
+    for (to, round) in types {
+        with(Cause::LowPrecision, to, &|it| it.element = round);
+    }
     let last = "the last term of each sum";
     with(Cause::TailDropped, last, &|it| {
         it.terms = Box::new(|k| 0..k.saturating_sub(1));
@@ -161,6 +182,7 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     mistakes
 }
 
-fn flat(x: &Array4<f32>) -> Vec<f64> {
-    x.iter().copied().map(f64::from).collect()
+/// The number with 10 bits of mantissa below `x`, in size.
+fn truncated(x: f32) -> f32 {
+    f32::from_bits(x.to_bits() & !0x1fff)
 }

@@ -53,13 +53,14 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
 pub(super) fn splits() -> Vec<Hypothesis<Weigh>> {
     let same = "the outputs of all parts count the same";
     let sum = "the outputs of all parts are added";
-    let merges: [(Cause, &str, Merge); 6] = [
+    let merges: [(Cause, &str, Merge); 7] = [
         (Cause::MissingRescale, same, |parts| parts.alike(true)),
         (Cause::MissingRescale, same, |parts| parts.alike(false)),
         (Cause::MissingRescale, sum, |parts| (1.0, parts.lse)),
         (Cause::MaximumOnce, "tiles of 128 in each part", |parts| {
             parts.maximum_once()
         }),
+        (Cause::EmptyPart, "an lse of 0", |parts| parts.zero()),
         (Cause::EmptyPart, "o", |parts| parts.not_a_number(false)),
         (Cause::EmptyPart, "o and lse", |parts| {
             parts.not_a_number(true)
@@ -109,6 +110,19 @@ impl Parts {
         }
     }
 
+    /// Each part without a key has the sum 1.
+    fn zero(&self) -> (f64, f64) {
+        let empty = (self.count - self.filled) as f64;
+        let max = self.lse.max(0.0);
+        match empty == 0.0 {
+            true => (0.0, self.lse),
+            false => (
+                0.0,
+                max + ((self.lse - max).exp() + empty * (-max).exp()).ln(),
+            ),
+        }
+    }
+
     /// NaN, if a part has no key.
     fn not_a_number(&self, with_lse: bool) -> (f64, f64) {
         match (self.filled < self.count, with_lse) {
@@ -147,7 +161,7 @@ fn merged(row: &Row<'_>, count: usize, merge: Merge) -> Weighed {
         let of_part = of_parts[j / size];
         *weight = match (share == 0.0, of_part == f64::NEG_INFINITY) {
             (_, true) => 0.0,
-            (true, _) => (row.scores[j] - parts.lse).exp(),
+            (true, _) => (row.scores[j] - lse).exp(),
             (false, _) => (row.scores[j] - of_part).exp() * share,
         };
     }

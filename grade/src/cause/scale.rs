@@ -22,6 +22,12 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
         with(Cause::WrongScale, "applied twice", |it| {
             it.scale = Box::new(|_, scale| scale * scale)
         }),
+        with(Cause::WrongScale, "a scale of 0 is taken for none", |it| {
+            it.scale = Box::new(|sizes, scale| match scale == 0.0 {
+                true => 1.0 / (sizes.head_dim as f64).sqrt(),
+                false => scale,
+            })
+        }),
         with(Cause::WrongScale, "the given scale is ignored", |it| {
             it.scale = Box::new(|sizes, _| 1.0 / (sizes.head_dim as f64).sqrt())
         }),

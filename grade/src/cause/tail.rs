@@ -26,6 +26,11 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
             Rc::new(move |row| stale(row, tile)),
         ));
         mistakes.push(known(
+            Cause::TailNotMasked,
+            format!("weights of the tile before are in the sum of the last of the tiles of {tile}"),
+            Rc::new(move |row| stale_sum(row, tile)),
+        ));
+        mistakes.push(known(
             Cause::TailDropped,
             format!("tiles of {tile}"),
             Rc::new(move |row| dropped(row, tile)),
@@ -88,6 +93,35 @@ fn stale(row: &Row<'_>, tile: usize) -> Weighed {
         let again = (row.scores[j] - row.max()).exp();
         weighed.weights[j] += again;
         weighed.divisor += again;
+    }
+    weighed.lse += (weighed.divisor / before).ln();
+    weighed
+}
+
+/// The sum is over a whole tile, of which the last columns have the weights of the tile before. Tiles of queries are as long.
+fn stale_sum(row: &Row<'_>, tile: usize) -> Weighed {
+    let mut weighed = row.weighed();
+    let (i, diagonal) = row.query;
+    let n = row.scores.len();
+    let end = i - i % tile as i64 + tile as i64 + diagonal; // of the last query of the tile
+    let seen = match row.end <= n {
+        true => usize::try_from(end).unwrap_or(0).min(n),
+        false => n, // no causal mask
+    };
+    let (last, columns) = (seen - seen % tile, seen % tile);
+    if columns == 0 || last == 0 {
+        return weighed;
+    }
+    let earlier = Row {
+        scores: &row.scores[..last],
+        ..*row
+    };
+    if earlier.is_masked() {
+        return weighed;
+    }
+    let before = weighed.divisor;
+    for score in &earlier.scores[last - tile + columns..] {
+        weighed.divisor += (score - earlier.max()).exp();
     }
     weighed.lse += (weighed.divisor / before).ln();
     weighed

@@ -1,9 +1,11 @@
 //! The build of a learner's program. The course's part is built by cargo; the learner's files are compiled in the sandbox, and
 //! the results stay in the folder of this grading.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::compiler::{self, Compiler};
 use super::copy::copy;
@@ -38,12 +40,23 @@ pub enum BuildError {
     Course(#[from] course::Error),
 }
 
-/// Copies the submission, and builds the program of the task's stage.
-///
-/// # Errors
-///
-/// [`BuildError`].
-pub fn build(places: &Places, task: &Task, limits: &Limits) -> Result<Program, BuildError> {
+/// Copies the submission, and builds the program of the task's stage. The result, and the time of compiling the submission, as
+/// [`Limits::submission`] counts it.
+pub fn build(
+    places: &Places,
+    task: &Task,
+    limits: &Limits,
+) -> (Result<Program, BuildError>, Duration) {
+    let cost = Cell::default();
+    (built(places, task, limits, &cost), cost.get())
+}
+
+fn built(
+    places: &Places,
+    task: &Task,
+    limits: &Limits,
+    cost: &Cell<Duration>,
+) -> Result<Program, BuildError> {
     let commands = course::build(places, task)?;
     let [workspace, output, cache] =
         ["workspace", "build", "cache"].map(|name| places.scratch.join(name));
@@ -59,6 +72,7 @@ pub fn build(places: &Places, task: &Task, limits: &Limits) -> Result<Program, B
         output: &output,
         work: limits.build,
         confined: true,
+        cost,
     };
     let package = task.package();
     let name = package.replace('-', "_");

@@ -1,5 +1,6 @@
 //! The compiler on a learner's files, in the sandbox.
 
+use std::cell::Cell;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +49,8 @@ pub struct Compiler<'a> {
     pub work: Duration,
     /// False to compile without the sandbox, as a test does.
     pub confined: bool,
+    /// Grows by what each run costs.
+    pub cost: &'a Cell<Duration>,
 }
 
 /// Why nothing was compiled.
@@ -103,7 +106,7 @@ impl Compiler<'_> {
             sandbox.confine(&mut command);
         }
         let mut process = command.spawn()?;
-        let done = watched(&mut process, self.work);
+        let done = watched(&mut process, self.work, self.cost);
         if done.is_err() {
             kill_group(&process);
             let _ = process.wait(); // it is dead
@@ -117,7 +120,11 @@ impl Compiler<'_> {
 }
 
 /// Waits for the end of a compiler within the limits. The caller stops it after an error.
-fn watched(process: &mut process::Child, work: Duration) -> Result<(ExitStatus, Vec<u8>), Error> {
+fn watched(
+    process: &mut process::Child,
+    work: Duration,
+    cost: &Cell<Duration>,
+) -> Result<(ExitStatus, Vec<u8>), Error> {
     let pipe = process.stderr.take();
     let mut pipe = pipe.ok_or_else(|| io::Error::other("no pipe to the compiler"))?;
     let (sender, received) = mpsc::channel();
@@ -127,8 +134,9 @@ fn watched(process: &mut process::Child, work: Duration) -> Result<(ExitStatus, 
         let _ = sender.send(messages); // nobody listens after a limit
     });
     let mut patience = Patience::with_process(process.id(), work, Deadline::new(CLOCK));
-    let mut messages = None;
+    let (mut messages, before) = (None, cost.get());
     loop {
+        cost.set(before + patience.cost());
         if let Ok(all) = received.recv_timeout(INTERVAL) {
             if all.len() as u64 == MESSAGES {
                 let text = format!("was stopped: it wrote {} MiB of messages", MESSAGES >> 20);

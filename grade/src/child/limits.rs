@@ -17,6 +17,9 @@ pub struct Limits {
     pub task: Duration,
     /// Time of the clock of a task, after which a call is stopped.
     pub clock: Duration,
+    /// Time of all builds and calls of a submission: of each its processor time, or a quarter of its time of the clock if that is
+    /// more. Those of the solutions need less than 30 s. When it is over, no task is begun.
+    pub submission: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
     /// Address space in bytes.
@@ -30,8 +33,22 @@ impl Default for Limits {
             call: Duration::from_secs(20),
             task: Duration::from_secs(60),
             clock: CLOCK,
+            submission: Duration::from_secs(80),
             cpu_seconds: 300,
             memory: 2 << 30,
+        }
+    }
+}
+
+impl Limits {
+    /// The same, but no build and no task may take longer than this.
+    pub(crate) fn within(&self, left: Duration) -> Self {
+        Self {
+            build: self.build.min(left),
+            call: self.call.min(left),
+            task: self.task.min(left),
+            clock: self.clock.min(left),
+            ..self.clone()
         }
     }
 }

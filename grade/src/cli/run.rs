@@ -57,9 +57,10 @@ impl Bar {
 
     fn show(&self, step: Step<'_>) {
         match step {
-            Step::Building(task) if self.0.is_hidden() => {
+            Step::Begun(task) if self.0.is_hidden() => {
                 eprintln!("{}: {}", task.name(), task.title);
             }
+            Step::Begun(task) => self.0.set_message(task.name()),
             Step::Building(task) => self.0.set_message(format!("{}: building", task.name())),
             Step::Judging(task, kind) => self.0.set_message(format!("{}: {kind}", task.name())),
             Step::Graded(_) => self.0.inc(1),

@@ -6,7 +6,7 @@ mod judged;
 
 use std::error::Error;
 
-use exercise_kit::message::Run;
+use exercise_kit::message::{FaultKind, Outcome, Run};
 
 use crate::cause::{self, Cause};
 use crate::exams::{Place, Rig};
@@ -100,10 +100,13 @@ fn agree(values: &[f32], expected: &[f32]) -> bool {
 
 /// The cause of an error of the learner's implementation, if it tells.
 fn cause_of_error(error: &(dyn Error + 'static)) -> Option<Cause> {
-    let error: &remote::Error = error.downcast_ref()?;
-    match error.is_to_do() {
-        true => Some(Cause::NotBegun),
-        false => error.fault().and_then(cause::fault_cause),
+    match error.downcast_ref()? {
+        error if remote::Error::is_to_do(error) => Some(Cause::NotBegun),
+        // The same is right where the cache is small.
+        remote::Error::Far(Outcome::Fault(fault)) if fault.kind == FaultKind::OutOfBounds => {
+            Some(Cause::NarrowIndex)
+        }
+        error => error.fault().and_then(cause::fault_cause),
     }
 }
 

@@ -5,10 +5,10 @@ use conformance::inputs::{hash, normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::decode::{self, Problem};
 use conformance::suites::stage5::{DeviceCache, solve};
-use conformance::{AnyError, Dtype, Judge, suites};
+use conformance::{AnyError, Dtype, Judge, Part, suites};
 use gpu::arguments::Strides;
 use ndarray::Array4;
-use stage1_reference::Feature;
+use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
 use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, by};
@@ -42,6 +42,29 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
     })
 }
 
+/// Adds a problem to those of the table.
+fn in_table<P: conformance::problems::Problem<Output: 'static> + 'static>(
+    judge: &mut Judge<'_>,
+    problem: P,
+    solve: impl FnMut(&P, &mut P::Output) -> Result<(), AnyError>,
+) {
+    if judge.parts().contains(&Part::Table) {
+        judge.problems(Part::Table, [problem], solve);
+    }
+}
+
+/// The last two tokens of a sequence, in a cache of the size of [`decode::far`]'s.
+fn far_update() -> Update {
+    let empty = Array4::from_elem((1, 1, decode::FAR, 16), f32::NAN);
+    Update {
+        before: [empty.clone(), empty],
+        rows: [1, 2].map(|seed| tensor((1, 1, 2, 16), seed, normal)),
+        counts: vec![2],
+        lengths: vec![40],
+        far: true,
+    }
+}
+
 impl Exam for UpdateCache {
     fn place(&self) -> Place {
         OWN_KERNELS
@@ -49,6 +72,11 @@ impl Exam for UpdateCache {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage5::update_cache(judge, rig.device, &learner(rig, false));
+        let far = |update: &Update, output: &mut Cached<f32>| {
+            *output = rig.remote.update_far(update)?;
+            Ok::<_, AnyError>(())
+        };
+        in_table(judge, far_update(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -96,6 +124,7 @@ pub(crate) fn update<D: Decoding>(
         }),
         counts: vec![n; batch],
         lengths: vec![max_seq; batch],
+        far: false,
     };
     let cache = updated(own, device, &update)?;
     Ok(cache.into_iter().flatten().collect())
@@ -153,6 +182,11 @@ impl Exam for DecodeTask {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting));
+        let far = |problem: &Problem, output: &mut Output| {
+            *output = rig.remote.decode_far(self.splitting, problem)?;
+            Ok::<_, AnyError>(())
+        };
+        in_table(judge, decode::far(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {

@@ -32,6 +32,7 @@ impl Decoder<'_> {
             k: self.behind(offsets[0], &k)?,
             v: self.behind(offsets[1], &v)?,
             offsets,
+            skipped: 0,
             lengths: self.lengths(lengths)?,
         })
     }

@@ -5,11 +5,13 @@
 
 mod decoder;
 mod decoding;
+mod far;
 mod fused;
 mod host;
 mod steps;
 
 pub use decoding::Decoder;
+pub use far::OTHERS;
 
 use std::cell::{Cell, RefCell};
 use std::mem::take;
@@ -41,6 +43,7 @@ pub struct Remote {
     limit: Duration,
     /// The time of this task.
     budget: RefCell<Budget>,
+    cost: Cell<Duration>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
     /// Why no more calls are made.
@@ -73,6 +76,9 @@ pub enum Error {
     /// It did not return, or returned an error.
     #[error("{0}")]
     Ended(Outcome),
+    /// The same of a call whose tensors have more than 2³² elements.
+    #[error("{0}")]
+    Far(Outcome),
     /// There was no answer.
     #[error(transparent)]
     Lost(#[from] Lost),
@@ -123,6 +129,7 @@ impl Remote {
             child: RefCell::new(child),
             limit: limits.call,
             budget: RefCell::new(Budget::new(limits.task, limits.clock)),
+            cost: Cell::default(),
             run: Cell::default(),
             calls: RefCell::default(),
             stopped: RefCell::default(),
@@ -139,6 +146,11 @@ impl Remote {
     /// The calls that were made since this was asked last.
     pub fn take_calls(&self) -> Vec<Called> {
         take(&mut self.calls.borrow_mut())
+    }
+
+    /// The time of all calls, as [`Limits::submission`] counts it.
+    pub fn cost(&self) -> Duration {
+        self.cost.get()
     }
 
     /// Why no more calls are made, if so.
@@ -175,6 +187,7 @@ impl Remote {
         let request = Request { call, run };
         let deadline = self.budget.borrow().deadline();
         let reply = self.child.borrow_mut().call(&request, self.limit, deadline);
+        self.cost.set(self.cost.get() + stopwatch.cost());
         let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
         })?;

@@ -27,6 +27,7 @@ pub(super) struct Update {
     lengths: Vec<usize>,
     dtype: Dtype,
     page_size: Option<usize>,
+    /// The layout of the new rows of k. Those of v have another, if they are not packed.
     layout: Layout,
 }
 
@@ -223,7 +224,14 @@ impl Update {
         own: &impl Decoding,
     ) -> Result<DeviceCache, AnyError> {
         let mut cache = self.empty(device);
-        let [k, v] = self.rows().map(|rows| device.input(&rows, self.layout));
+        let [k, v] = self.rows();
+        // Strides of their own, as two projections leave them.
+        let (of_k, of_v) = match self.layout {
+            Layout::SequenceFirst => (Layout::SequenceFirst, Layout::Sparse),
+            Layout::Sparse => (Layout::Sparse, Layout::SequenceFirst),
+            layout => (layout, layout),
+        };
+        let (k, v) = (device.input(&k, of_k), device.input(&v, of_v));
         let counts: Vec<i32> = self.counts.iter().map(|&count| count as i32).collect();
         let device_counts = device.upload(&counts);
         let counts = PerSequence {

@@ -21,6 +21,8 @@ struct Decoder {
     no_max: bool,
     /// Heads of the cache are taken to lie a length apart.
     by_length: bool,
+    /// All slots of the last of the tiles of so many keys have a weight, beyond the last key 0.
+    tile: usize,
 }
 
 const DECODER: Decoder = Decoder {
@@ -31,6 +33,7 @@ const DECODER: Decoder = Decoder {
     split: usize::MAX,
     no_max: false,
     by_length: false,
+    tile: 1,
 };
 
 fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
@@ -80,6 +83,10 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
             }
             max = max.max(of_part);
         }
+        let slots = end.next_multiple_of(how.tile).min(problem.k.dim().2);
+        for (j, c) in ndarray::indices((slots.saturating_sub(end), d)) {
+            o[c] += 0.0 * at(&problem.v, end + j, c);
+        }
         output.lse[[b, h, i]] = if keys.is_empty() { max } else { max + sum.ln() };
         for (c, o) in o.iter().enumerate() {
             output.o[[b, h, i, c]] = if keys.is_empty() { 0.0 } else { o / sum };
@@ -90,7 +97,11 @@ fn decoder(problem: &decode::Problem, how: &Decoder) -> Output {
 
 #[test]
 fn mistakes_in_decoding_are_named() {
-    let mistakes: [Mistake<Decoder>; 8] = [
+    let mistakes: [Mistake<Decoder>; 10] = [
+        (Cause::UnusedSlots, |it| it.tile = 128),
+        (Cause::AtLeastOneKey, |it| {
+            it.last = |length, nq, i| (length + i + 1).saturating_sub(nq).max(1)
+        }),
         (Cause::StaleCacheSlot, |it| {
             it.last = |length, nq, i| (length + i).saturating_sub(nq)
         }),
@@ -149,7 +160,7 @@ fn mistakes_in_updates_are_named() {
     assert_eq!(update([0, 1], |_, _| 0, false), [Cause::StaleCacheSlot]);
     assert_eq!(
         update([0, 1], |_, _| usize::MAX / 2, false),
-        [Cause::StaleCacheSlot]
+        [Cause::NotWritten]
     );
     assert_eq!(update([0, 1], right, true), [Cause::WritesPadding]);
     assert_eq!(update([1, 0], right, false), [Cause::KeysForValues]);

@@ -15,6 +15,7 @@ struct Flat {
     b_matrix: fn(usize) -> usize,
     k: fn(usize) -> std::ops::Range<usize>,
     rows: fn(usize) -> usize,
+    element: fn(f32) -> f32,
 }
 
 const FLAT: Flat = Flat {
@@ -23,6 +24,7 @@ const FLAT: Flat = Flat {
     b_matrix: |matrix| matrix,
     k: |k| 0..k,
     rows: |m| m,
+    element: |x| x,
 };
 
 fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
@@ -39,7 +41,8 @@ fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
                 let mut sum = 0f32;
                 for p in (how.k)(k) {
                     let at = if nt { j * k + p } else { p * n + j };
-                    sum += a[matrix * m * k + i * k + p] * b[b_matrix * n * k + at];
+                    let [a, b] = [a[matrix * m * k + i * k + p], b[b_matrix * n * k + at]];
+                    sum += (how.element)(a) * (how.element)(b);
                 }
                 let at = if how.c_transposed {
                     j * m + i
@@ -55,7 +58,10 @@ fn product(problem: &gemm::Problem, how: &Flat) -> Array4<f32> {
 
 #[test]
 fn mistakes_in_products_are_named() {
-    let mistakes: [Mistake<Flat>; 7] = [
+    let mistakes: [Mistake<Flat>; 8] = [
+        (Cause::LowPrecision, |it| {
+            it.element = |x| f32::from_bits(x.to_bits() & !0x1fff)
+        }),
         (Cause::TransposedProduct, |it| it.b_transposed = true),
         (Cause::TransposedProduct, |it| it.c_transposed = true),
         (Cause::WrongHead, |it| it.b_matrix = |_| 0),

@@ -23,7 +23,7 @@ macro_rules! patients {
     ($($name:literal),* $(,)?) => {
         &[$(Patient {
             name: $name,
-            launches: include_str!(concat!("clinic/", $name, ".txt")),
+            launches: include_str!(concat!($name, ".txt")),
         }),*]
     };
 }

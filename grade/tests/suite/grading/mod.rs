@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use grade::child::Limits;
-use grade::grade::{Settings, grade};
+use grade::grade::{Settings, Step, grade};
 use grade::places::Places;
 use grade::tasks::{TASKS, Task, select};
 use grade::verdict::{Grade, Kind, Subject, TaskGrade};
@@ -118,6 +118,7 @@ const LIMITS: Limits = Limits {
     call: Duration::from_secs(4),
     task: Duration::from_secs(20),
     clock: Duration::from_secs(80),
+    submission: Duration::from_secs(80),
     cpu_seconds: 300,
     memory: 2 << 30,
 };
@@ -212,7 +213,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     ),
     (
         "leaves_the_sandbox",
-        include_str!("grading/leaves_the_sandbox.rs"),
+        include_str!("leaves_the_sandbox.rs"),
         &[
             "child false, forked false, network false, read false, written false, own true, thread true",
         ],
@@ -221,7 +222,7 @@ const MISCHIEF: [(&str, &str, &[&str]); 10] = [
     // would change nothing if they were allowed.
     (
         "touches_the_grader",
-        include_str!("grading/touches_the_grader.rs"),
+        include_str!("touches_the_grader.rs"),
         &["others [-1, -1, -1, -1, -1, -1], own [0, 1]"],
     ),
     (
@@ -286,7 +287,7 @@ fn mischief_ends_with_its_reason() {
 /// A frame that is written before the kit moves its pipes, and before there is a request, is no reply.
 #[test]
 fn a_constructor_cannot_answer() {
-    let text = solution("stage1/src/lib.rs") + include_str!("grading/answers_early.rs");
+    let text = solution("stage1/src/lib.rs") + include_str!("answers_early.rs");
     let task = broken(1, "mha", &[("src/lib.rs", text)]);
     says(
         &task,
@@ -388,6 +389,55 @@ fn a_file_that_does_not_compile_costs_its_own_task_alone() {
         &task,
         &["does not compile", "exercises/stage2/src/gemm.rs:"],
     );
+}
+
+/// Two tasks of the stage are graded by one program, and it is built once more than files do not compile.
+#[test]
+fn tasks_that_compile_share_a_program() {
+    let places = Places::submission(root(), "shared", tmp("shared"));
+    let folder = places.submission.join("stage2");
+    copy(&root().join("exercises/solutions/stage2"), &folder);
+    let text = solution("stage2/src/gemm.rs") + "\nfn broken() -> u32 { \"text\" }\n";
+    fs::write(folder.join("src/gemm.rs"), text).unwrap();
+    let settings = Settings {
+        values_alone: true,
+        ..Settings::new(places)
+    };
+    let tasks = select(Some(2), None).unwrap();
+    let mut builds = 0;
+    let count = |step: Step<'_>| builds += usize::from(matches!(step, Step::Building(_)));
+    let grade = grade(&settings, &tasks, count).unwrap();
+    assert_eq!(builds, 2);
+    let broken = grade
+        .tasks
+        .iter()
+        .map(|task| task.headline.contains("does not compile"));
+    assert_eq!(Vec::from_iter(broken), [false, true, false], "{grade:#?}");
+}
+
+/// The first task takes more than there is.
+#[test]
+fn no_task_is_begun_when_the_time_of_the_submission_is_over() {
+    let settings = Settings {
+        limits: Limits {
+            submission: Duration::from_nanos(1),
+            ..LIMITS
+        },
+        ..Settings::new(Places::submission(root(), "late", "/none".into()))
+    };
+    let tasks = select(Some(5), None).unwrap();
+    let mut builds = 0;
+    let count = |step: Step<'_>| builds += usize::from(matches!(step, Step::Building(_)));
+    let grade = grade(&settings, &tasks, count).unwrap();
+    assert_eq!(builds, 1);
+    assert!(
+        grade.tasks[0].headline.contains("was stopped"),
+        "{grade:#?}"
+    );
+    for task in &grade.tasks[1..] {
+        assert!(task.headline.starts_with("Not run: "), "{task:#?}");
+        assert_eq!(task.score, 0.0);
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn with(settings: &Settings, device: &Device, name: &str, measure: impl FnOnce(R
     let Some(task) = TASKS.iter().find(|task| task.name() == name) else {
         return;
     };
-    let Ok(program) = build(&settings.places, task, &settings.limits) else {
+    let (Ok(program), _) = build(&settings.places, task, &settings.limits) else {
         return;
     };
     let Ok(child) = Child::start(&program, &settings.limits, settings.own) else {

@@ -13,7 +13,7 @@ use crate::verdict::Grade;
 
 #[test]
 fn the_json_of_a_grade_obeys_its_schema() {
-    let schema = schema(include_str!("../../schema/grade.json"));
+    let schema = schema(include_str!("../../../schema/grade.json"));
     let grade: Value = serde_json::from_str(&grade_json::render(&example::grade())).unwrap();
     assert_eq!(errors(&schema, &grade), [""; 0]);
 
@@ -81,13 +81,13 @@ fn a_secret_seed_is_in_no_report() {
     }
     let json: Value = serde_json::from_str(&grade_json::render(&secret)).unwrap();
     assert_eq!(json["seed"], Value::Null);
-    let schema = schema(include_str!("../../schema/grade.json"));
+    let schema = schema(include_str!("../../../schema/grade.json"));
     assert_eq!(errors(&schema, &json), [""; 0]);
 }
 
 #[test]
 fn gradescopes_json_obeys_its_documentation() {
-    let schema = schema(include_str!("../../schema/gradescope.json"));
+    let schema = schema(include_str!("../../../schema/gradescope.json"));
     let results: Value = serde_json::from_str(&gradescope::render(&example::grade())).unwrap();
     assert_eq!(errors(&schema, &results), [""; 0]);
     for (change, error) in [
