@@ -173,7 +173,7 @@ fn a_result_in_half_precision_may_be_twice_as_far_as_one_whose_every_step_is_rou
             .stored_in(dtype);
         let (q, k, v, options) = (&problem.q, &problem.k, &problem.v, &problem.options);
         let (right, lse) = oracle::attention(q, k, v, options);
-        let naive = oracle::attention_in(dtype, q, k, v, options);
+        let naive = oracle::attention_in(dtype, true, q, k, v, options);
         let off_by = |times: f64| {
             let report = conformance::run(&WHO, [problem.clone()], |_, output| {
                 output.o = (&right + (&naive - &right) * times).mapv(|x| x as f32);
