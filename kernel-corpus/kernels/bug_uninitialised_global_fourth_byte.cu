@@ -1,4 +1,4 @@
-// Three bytes of colour are copied as a word, and the fourth byte of the copy is taken for an opacity.
+// Three bytes of colour are copied as a word. The copy's fourth byte is taken for an opacity.
 //
 // launch: grid=1 block=32
 // args: u8[96]=iota u32[32]=uninit u32[32]=zeros

@@ -1,4 +1,4 @@
-// Three bytes of colour are copied as a word, whose fourth byte nobody sets, to shared and to device memory.
+// Three bytes of colour are copied as a word. Its fourth byte is never set, and never used.
 //
 // launch: grid=1 block=32
 // args: u8[96]=iota u32[32]=uninit u32[32]=zeros

@@ -4,7 +4,7 @@
 // threads compute neighbouring elements of a row of `c`. The batch is a row of matrices, one after
 // the other.
 //
-// Constants: TRANSPOSED, 1 if `b` is stored transposed, as k is in q * k^T; else 0.
+// Constants: TRANSPOSED, which the host defines: 1 if `b` is stored transposed, as k is in q * k^T.
 // Grid:   (batch, ceil(n / 32), ceil(m / 8)): matrices first, because only x may exceed 65,535.
 // Block:  (32, 8): a tile of 8 rows and 32 columns of `c`.
 // Shared: none.

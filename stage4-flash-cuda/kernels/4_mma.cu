@@ -14,12 +14,12 @@
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
 //         a query that sees no key.
-// Since rung 3: tensors in half precision, and who multiplies. Tiles are copied as in
-// rung 2, without cp.async.
+// Since rung 3: tensors in half precision, and who multiplies: o is scaled first, and the products
+// add to it. Tiles are copied as in rung 2, without cp.async.
 //
 // What limits it now: shared memory. A lane gathers its elements by words of two f16, and of
 // v one by one. At D = 128 rows lie 256 bytes apart: 8 rows of k, from which a warp loads at
-// once, share their banks. 18.5 wavefronts for each mma.sync, which takes the tensor cores
+// once, share their banks. 18.6 wavefronts for each mma.sync, which takes the tensor cores
 // of an A100 as long as 2.
 //
 // arch: compute_80

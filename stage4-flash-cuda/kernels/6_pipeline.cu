@@ -19,14 +19,14 @@
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, static.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
 //         a query that sees no key.
+// p is finite in f16 as long as scores are below 2^27: beyond, c s is rounded by more than 8, and
+// p can be above 2^(ROOM + 8). The library takes larger scores.
+//
 // Since rung 5: when tiles travel, and the softmax.
 //
 // What limits it now: shared memory, then the number of instructions. An instruction ldmatrix reads
-// a fragment of k or v for two mma.sync, so there are 2.8 wavefronts for each. There are 9.5
+// a fragment of k or v for two mma.sync, so there are 2.8 wavefronts for each. There are 9.6
 // instructions for each, half of them for addresses.
-//
-// Scores are finite in f16 as long as they are below 2^27: the exponent's multiply-add rounds once,
-// and the maximum's product rounds too. The library takes larger ones.
 //
 // arch: compute_80
 // launch: grid=4 block=128

@@ -13,16 +13,16 @@
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * D * 2 bytes, dynamic.
 // Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
 //         a query that sees no key.
+// p is finite in f16 as long as scores are below 2^27: beyond, c s is rounded by more than 8, and
+// p can be above 2^(ROOM + 8). The library takes larger scores.
+//
 // Since rung 6: the queries of a warp, and how addresses are computed.
 //
 // What limits it now: at D = 128 the tensor cores of an A100 and, with half as many queries, of an
 // RTX 4090, which has room for one large block and waits at its barriers. There are 1.5 wavefronts
-// and 3.6 instructions for each mma.sync. The 255 registers of a thread leave no room for more
-// queries, or for q. The tensor cores of an H100 take only one wavefront's time for an mma.sync:
-// they are busy with wgmma alone, which reads its tiles from shared memory itself.
-//
-// Scores are finite in f16 as long as they are below 2^27: the exponent's multiply-add rounds once,
-// and the maximum's product rounds too. The library takes larger ones.
+// and 3.8 instructions for each mma.sync. The 255 registers of a thread leave no room for more
+// queries, or for q. On an H100 the loads of fragments: its tensor cores take one wavefront's time
+// for an mma.sync, and only wgmma, which reads tiles from shared memory itself, keeps them busy.
 //
 // arch: compute_80
 // launch: grid=2 block=128 shared=32768

@@ -55,7 +55,9 @@ impl Attention {
         self
     }
 
-    /// The same, with this tile, whatever the table says. A rung takes those that are committed.
+    /// The same, with this tile, whatever the table says, until [`Attention::with_mode`]. A rung
+    /// takes those that are committed. [`Mode::Padded`] and the modes of stage 2 have their own. A
+    /// kernel that is not committed then needs NVRTC: nothing is padded instead.
     pub fn with_tile(mut self, tile: Tile) -> Self {
         self.tile = Some(tile);
         self
@@ -78,8 +80,8 @@ impl Attention {
     /// # Errors
     ///
     /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view
-    /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option or
-    /// strides that the mode lacks, a mode whose tensors are f16: see [`Error`]. All are found
+    /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option, strides
+    /// or an alignment of 16 bytes that the mode lacks, a mode whose tensors are f16: see [`Error`]. All are found
     /// before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
@@ -102,13 +104,14 @@ impl Attention {
         self.launch(&checks, None, stream, inputs, outputs, shape)
     }
 
-    /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or `bf16`,
-    /// sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`] or
+    /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or
+    /// `bf16`; sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`] or
     /// [`Mode::Padded`], with every option, or in `f16` by a rung of [`Rung::F16`].
     ///
     /// # Errors
     ///
-    /// Those of [`Attention::forward`]; a mode that has no kernel for `T`.
+    /// Those of [`Attention::forward`]; a mode that has no kernel for `T`; [`Error::Load`] on a
+    /// device below compute capability 8.0.
     pub fn forward_half<T: Half>(
         &self,
         stream: &Arc<CudaStream>,

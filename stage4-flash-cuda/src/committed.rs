@@ -41,8 +41,8 @@ const fn other_tile(rung: Rung, head_dim: usize) -> Variant {
 /// The text of `kernels/variants.txt` for a table of tiles.
 pub fn variants(table: &[Class]) -> String {
     let mut text = "# Committed PTX, one variant a line: the kernel file, then its -D constants. \
-                    The library's lines follow from tiles.json; `tune` writes \
-                    both.\n"
+                    The lines of library/attention.cu follow from tiles.json; `tune` writes \
+                    both files.\n"
         .to_owned();
     let rungs = Rung::ALL.into_iter().flat_map(|rung| {
         let head_dims = Rung::HEAD_DIMS.into_iter();

@@ -14,8 +14,8 @@ pub trait Fused<T = f32> {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// Computes what [`Attention::forward`] or [`Attention::forward_half`] does. Launches, and does not wait. Checks its arguments
-    /// first, and launches nothing if one does not fit.
+    /// Computes what [`Attention::forward`] or [`Attention::forward_half`] does. Launches, and does
+    /// not wait. Checks its arguments first, and launches nothing if one does not fit.
     ///
     /// # Errors
     ///

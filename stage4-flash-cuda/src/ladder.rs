@@ -95,7 +95,8 @@ impl Rung {
     pub(crate) const fn shared_bytes(self, head_dim: usize, tile: Tile) -> usize {
         match self {
             Self::Reuse => (tile.block_q + 2 * tile.block_kv) * head_dim * size_of::<u16>(),
-            _ => 0,
+            Self::Flash | Self::RegisterTiles | Self::AsyncCopy => 0,
+            Self::Mma | Self::Swizzle | Self::Pipeline => 0,
         }
     }
 

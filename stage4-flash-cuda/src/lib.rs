@@ -35,8 +35,7 @@
 //!
 //! ```no_run
 //! use ndarray::Array4;
-//! use stage1_reference::Options;
-//! use stage4_flash_cuda::Attention;
+//! use stage4_flash_cuda::{Attention, Options};
 //!
 //! let stream = gpu::context(0)?.default_stream();
 //! let attention = Attention::new(stream.context())?;

@@ -14,8 +14,7 @@ pub use stage2_naive_cuda::AttentionOutputs as Outputs;
 /// tensors are in [`Inputs`].
 ///
 /// ```
-/// use stage1_reference::{Sizes, Window};
-/// use stage4_flash_cuda::Shape;
+/// use stage4_flash_cuda::{Shape, Sizes, Window};
 /// let sizes = Sizes { batch: 2, heads: 8, kv_heads: 2, nq: 100, nk: 100, head_dim: 64 };
 /// let window = Some(Window { left: 16, right: 0 });
 /// let shape = Shape { window, ..Shape::sequence_first(sizes) };
@@ -183,7 +182,8 @@ pub struct Inputs<'a, T = f32> {
     pub k: CudaView<'a, T>,
     /// Values, `[B, H_kv, nk, D]`.
     pub v: CudaView<'a, T>,
-    /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`.
+    /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`, f32. A stride of 0 repeats
+    /// the same scores, as those of [`Strides::broadcast`] do.
     pub mask: Option<Additive<'a>>,
     /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there
     /// on are not read. The host does not see these numbers: one that is negative counts

@@ -215,8 +215,8 @@ impl super::Problem for Problem {
                 absolute: 2.0 * self.naive_error() + dtype.epsilon() * rms(&self.v),
             },
         };
-        // In f16, too: where one key has all the weight, the naive form makes no error, and scores in base 2 are rounded all
-        // the same.
+        // In f16, too: where one key has all the weight, the naive form makes no error, and scores
+        // in base 2 are rounded all the same.
         let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
         // The rounding of the scores, which are a few units where they are not exact,
         // and of the result itself.
@@ -254,8 +254,8 @@ mod tests {
         }
     }
 
-    /// Whatever the weights are, their mean of the values is no further from another than the values
-    /// are from each other: a tolerance of that size would judge nothing.
+    /// Whatever the weights are, their mean of the values is no further from another than the
+    /// values are from each other: a tolerance of that size would judge nothing.
     #[test]
     fn no_tolerance_lets_the_plain_mean_of_the_values_pass() {
         use super::super::Problem as _;

@@ -198,7 +198,8 @@ pub fn counted(
     row.problem()
 }
 
-/// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it begins behind 2³² elements.
+/// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it
+/// begins behind 2³² elements.
 pub fn far() -> Problem {
     let row = Row {
         max_seq: FAR,

@@ -112,7 +112,7 @@ pub(crate) fn compare<D: ndarray::Dimension>(
 /// parts that are merged by their f32 log-sum-exp. Either number is off by half a unit in its last
 /// place, at most `epsilon / 2` of the largest score, and the weight is its exponential; this
 /// allows both at once. The largest score is the log-sum-exp, but for the logarithm of the number
-/// of keys. So it is nothing beside a sum's rounding for scores of a few units, and counts at ±1e4.
+/// of keys. So it is a quarter of a sum's rounding for scores of a few units, and counts at ±1e4.
 fn rounded_scores<'a>(lse: impl IntoIterator<Item = &'a f64>) -> f64 {
     let finite = lse.into_iter().filter(|lse| lse.is_finite());
     f64::from(f32::EPSILON) * finite.fold(0.0, |largest: f64, lse| largest.max(lse.abs()))

@@ -423,8 +423,9 @@ impl<T> Buffer<T> {
         let stream = self.slice.stream().clone();
         let start = self.slice.device_ptr(&stream).0 + (first * size_of::<T>()) as u64;
         let start = start.wrapping_sub((skipped * size_of::<T>()) as u64);
-        // SAFETY: the slice is never freed, as `Behind` leaks it. A kernel that reads or writes what is skipped, at
-        // addresses that belong to no allocation, is stopped by the simulator; this process does not touch them.
+        // SAFETY: the slice is never freed, as `Behind` leaks it. A kernel that reads or writes
+        // what is skipped, at addresses that belong to no allocation, is stopped by the simulator;
+        // this process does not touch them.
         let slice = unsafe { stream.upgrade_device_ptr(start, skipped + self.length - first) };
         Behind {
             slice: ManuallyDrop::new(slice),
@@ -433,8 +434,8 @@ impl<T> Buffer<T> {
     }
 }
 
-/// A tensor whose first elements lie in no memory: it has addresses for them, and that is all that a tensor needs whose first
-/// elements nobody touches.
+/// A tensor whose first elements lie in no memory: it has addresses for them, and that is all that
+/// a tensor needs whose first elements nobody touches.
 #[derive(Debug)]
 pub struct Behind<'a, T> {
     slice: ManuallyDrop<CudaSlice<T>>,

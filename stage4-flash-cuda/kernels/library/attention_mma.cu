@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
 #pragma unroll 1
     while (key < key_end) {
         cp_async_wait_group<0>();
-        // So that no thread reads q or k before all of it is there, or copies v while another reads it.
+        // So that no thread reads q or k before all of it is there, or copies v while it is read.
         __syncthreads();
         copy_rows<BLOCK_KV>(v_smem, v_head, problem.v.row, key, masks.keys, columns);
         float s_reg[BLOCK_KV / 8][TILES][4] = {};

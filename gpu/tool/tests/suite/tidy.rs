@@ -240,6 +240,7 @@ fn an_include_against_the_order_of_packages_is_found() {
         "stage4-flash-cuda/kernels/library/attention.cu",
         "mask.cuh"
     ));
+    assert!(may("stage4-flash-cuda/kernels/library/half.cuh", "mma.cuh"));
     assert!(
         !may(stage6, "mask.cuh"),
         "it does not lie beside the kernel"
@@ -287,6 +288,11 @@ fn may_include(packages: &[Package], file: &str, line: &str) -> bool {
         let kernels = format!("{}/kernels/", package.folder);
         file.starts_with(&kernels)
     });
+    // A file in a folder of kernels/ has the headers of kernels/ too.
+    let above = own.map(|own| root().join(&own.folder).join("kernels").join(header));
+    if above.is_some_and(|above| above.is_file()) {
+        return true;
+    }
     let rule = own.and_then(|own| MAY_USE.iter().find(|(name, _)| *name == own.name));
     let Some((own, below)) = rule else {
         return false;
