@@ -81,8 +81,8 @@ impl Attention {
     ///
     /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view
     /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option, strides
-    /// or an alignment of 16 bytes that the mode lacks, a mode whose tensors are f16: see [`Error`]. All are found
-    /// before the launch. After it, only the driver can fail.
+    /// or an alignment of 16 bytes that the mode lacks, a mode whose tensors are f16: see
+    /// [`Error`]. All are found before the launch. After it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -105,8 +105,8 @@ impl Attention {
     }
 
     /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or
-    /// `bf16`; sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`] or
-    /// [`Mode::Padded`], with every option, or in `f16` by a rung of [`Rung::F16`].
+    /// `bf16`; sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`]
+    /// or [`Mode::Padded`], with every option, or in `f16` by a rung of [`Rung::F16`].
     ///
     /// # Errors
     ///
