@@ -113,6 +113,8 @@ fn counts(launch: &LaunchProfile) -> String {
 }
 
 fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
+    let report = launch.resources.as_ref();
+    let registers = report.map_or("–".to_owned(), |report| report.registers.to_string());
     let (total, mma) = (&launch.total, launch.total.flops_tensor as f64 / 4096.0);
     format!(
         "{:.2} | {:.2} | {:.2} | {:.2} | {} | {:.1}% |",
@@ -120,7 +122,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
         total.warp_instructions as f64 / mma,
         total.shared().wavefronts as f64 / mma,
         total.shared_loads.wavefronts as f64 / total.shared_loads.requests as f64,
-        launch.resources.as_ref().map_or(0, |of| of.registers),
+        registers,
         100.0 * launch.time.occupancy,
     )
 }

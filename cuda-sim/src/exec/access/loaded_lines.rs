@@ -7,6 +7,8 @@ const SECTOR: u64 = 32;
 const LOOKED_AT: u64 = 16;
 /// Slots of a new table.
 const SLOTS: usize = 1 << 8;
+/// Slots of the largest table, for half as many lines: 64 MiB, more than a cache holds.
+const MOST_SLOTS: usize = 1 << 20;
 
 /// Lines that the running block has loaded since it came to this host thread, in a hash table. What
 /// was left there before counts as free.
@@ -87,6 +89,12 @@ impl LoadedLines {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
+        if self.slots.len() == MOST_SLOTS {
+            // Forgets them all.
+            self.stay += 1;
+            self.used = 0;
+            return;
+        }
         let slots = (2 * self.slots.len()).max(SLOTS);
         let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
         for slot in old.into_iter().filter(|slot| slot.stay == self.stay) {
@@ -136,6 +144,19 @@ mod tests {
             }
             loaded.enter(1, 2);
         }
+    }
+
+    #[test]
+    fn a_block_that_loads_more_than_a_cache_holds_needs_no_more_memory() {
+        let mut loaded = LoadedLines::default();
+        loaded.enter(0, 1);
+        let last = 2 * MOST_SLOTS as u64 - 9;
+        for line in 0..=last {
+            assert_eq!(loaded.touch(line * LINE, 4), 1);
+        }
+        assert_eq!(loaded.slots.len(), MOST_SLOTS);
+        assert_eq!(loaded.touch(last * LINE, 4), 0, "it is known");
+        assert_eq!(loaded.touch(0, 4), 1, "it is forgotten");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn first_load(code: &[Instruction]) -> Option<usize> {
             }
             Op::Load {
                 access, address, ..
-            } if access.order == Order::Relaxed => {
+            } if access.order == Order::Relaxed && may_be_shared(address) => {
                 let others = stored.get(&address.base).into_iter().flatten();
                 if others.into_iter().any(|offset| *offset != address.offset) {
                     return Some(at);
