@@ -1,4 +1,5 @@
-// Calls that a compiler cannot inline: through pointers and tables, virtual ones, recursive ones, and malloc.
+// Calls that a compiler cannot inline: through pointers and tables, virtual ones,
+// recursive ones, and malloc.
 
 typedef int (*Operation)(int, int);
 

@@ -54,7 +54,8 @@ extern "C" __global__ void spin_lock(int* lock, int* plain) {
     }
 }
 
-// The same lock, taken in a loop that only the winner leaves: needs threads of a warp that progress on their own.
+// The same lock, taken in a loop that only the winner leaves: needs threads of a warp
+// that progress on their own.
 extern "C" __global__ void lock_without_branches(int* lock, int* plain) {
     while (atomicCAS(lock, 0, 1) != 0) {}
     __threadfence();
@@ -140,7 +141,8 @@ __device__ __noinline__ Pair stepped(Pair p, int x) {
 
 __device__ __noinline__ int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
 
-// A function with structures, a local array that is indexed at run time, 128-bit and 64-bit arithmetic.
+// A function with structures, a local array that is indexed at run time,
+// 128-bit and 64-bit arithmetic.
 extern "C" __global__ void functions_and_arrays(long long* out, Pair p, unsigned long long k) {
     int t = threadIdx.x;
     Pair q = stepped(stepped(p, t), t + 1);

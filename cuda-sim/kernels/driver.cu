@@ -1,4 +1,5 @@
-// Kernels for the tests of the driver: parameters, variables, shared memory, a store that goes where it is told.
+// Kernels for the tests of the driver: parameters, variables, shared memory, a store
+// that goes where it is told.
 //
 // grid, block and shared memory: as each test launches them
 

@@ -59,7 +59,8 @@ __device__ void reverse_unordered(T* row, T* out) {
     out[threadIdx.x] = row[31 - threadIdx.x];
 }
 
-// Each thread reads what another has just written, in elements of `bytes` bytes, and nothing orders them.
+// Each thread reads what another has just written, in elements of `bytes` bytes,
+// and nothing orders them.
 extern "C" __global__ void unordered(void* out,    // [32] of `bytes` bytes
                                      int bytes) {  // 1, 2, 4, 8 or 16
     __shared__ float4 row[32];

@@ -1,4 +1,5 @@
-// Adds the products of two vectors to a third one, element by element, again and again, in pairs of f16.
+// Adds the products of two vectors to a third one, element by element, again
+// and again, in pairs of f16.
 //
 // grid: one thread for 8 elements; block: any; shared: none
 // reads x [8 · threads], y [8 · threads], writes sums [8 · threads]

@@ -1,8 +1,9 @@
-// C = A · B, in the steps of public tutorials: each kernel does what its comment says on top of the one before.
-// MODEL.md holds their modelled times against published ones.
+// C = A · B, in the steps of public tutorials: each kernel does what its comment says on top of the
+// one before. MODEL.md holds their modelled times against published ones.
 //
-// All matrices are row-major, and their sizes multiples of the tiles. Neighbouring words of shared memory are loaded as
-// one vector where ptxas makes one of single loads in an unrolled loop, because the simulator counts PTX.
+// All matrices are row-major, and their sizes multiples of the tiles. Neighbouring words of shared
+// memory are loaded as one vector where ptxas makes one of single loads in an unrolled loop,
+// because the simulator counts PTX.
 
 __device__ float4& vector(float& first) { return reinterpret_cast<float4&>(first); }
 __device__ float4 vector(const float& first) { return reinterpret_cast<const float4&>(first); }
@@ -139,7 +140,8 @@ enum Layout {
     PADDED,      // as in B, each row 5 words longer
 };
 
-// A is transposed on its way to shared memory, and vectors of four words are moved wherever they lie in a row.
+// A is transposed on its way to shared memory, and vectors of four words are moved
+// wherever they lie in a row.
 template <int BK, Layout LAYOUT>
 __device__ void vectors(const float* a, const float* b, float* c, int n, int k) {
     constexpr int ROW = LAYOUT == PADDED ? 133 : 128;

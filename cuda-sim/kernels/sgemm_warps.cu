@@ -1,4 +1,5 @@
-// C = A · B: the last steps of the ladder in `sgemm_ladder.cu`, where each warp has a tile of its own.
+// C = A · B: the last steps of the ladder in `sgemm_ladder.cu`, where each
+// warp has a tile of its own.
 
 __device__ float4& vector(float& first) { return reinterpret_cast<float4&>(first); }
 __device__ float4 vector(const float& first) { return reinterpret_cast<const float4&>(first); }
@@ -23,7 +24,8 @@ __device__ void load(const float* a, const float* b, float (*a_smem)[BM], float 
     }
 }
 
-// What a thread has of its warp's tile: `ROWS` × `COLUMNS` parts of `TM` × `TN` elements, the parts `M` and `N` apart.
+// What a thread has of its warp's tile: `ROWS` × `COLUMNS` parts of `TM` × `TN` elements, the
+// parts `M` and `N` apart.
 template <int ROWS, int COLUMNS, int TM, int TN, int M, int N>
 struct Parts {
     float sums[ROWS * TM][COLUMNS * TN];
@@ -75,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(128) sgemm_warps(const float* a,  /
     parts.store(c + (blockIdx.y * 128 + y) * n + blockIdx.x * 128 + x, n);
 }
 
-// Tiles of 128 × 256 × 16 for a block, 128 × 32 for each of its eight warps, 2 × 1 parts of 8 × 8 for a thread. Half of
-// the threads loads the next tile while the other half computes.
+// Tiles of 128 × 256 × 16 for a block, 128 × 32 for each of its eight warps, 2 × 1 parts of 8 × 8
+// for a thread. Half of the threads loads the next tile while the other half computes.
 // grid: (n / 256, m / 128); block: 256; k a multiple of 32
 extern "C" __global__ void __launch_bounds__(256) sgemm_two_buffers(const float* a,  // [m, k] f32
                                                                     const float* b,  // [k, n] f32

@@ -1,7 +1,7 @@
 // C = A · B for square matrices: the benchmark of the simulator's speed.
 //
-// grid: (n / TILE, n / TILE) blocks; block: (TILE, TILE) threads, one output each; shared memory: two tiles
-// reads a, b; writes c; n is a multiple of TILE
+// grid: (n / TILE, n / TILE) blocks; block: (TILE, TILE) threads, one output each; shared memory:
+// two tiles reads a, b; writes c; n is a multiple of TILE
 
 constexpr int TILE = 16;
 

@@ -1,4 +1,5 @@
-// Textbook kernels with shared memory, each with counts that can be derived by hand: what the profiler is held against.
+// Textbook kernels with shared memory, each with counts that can be derived by hand: what the
+// profiler is held against.
 
 #include "prelude.cuh"
 
@@ -33,8 +34,8 @@ __device__ __forceinline__ void transpose(const float* in, float* out, int rows,
     }
 }
 
-// The same through a tile in shared memory: loads and stores are coalesced, but a column of the tile is one bank.
-// grid: (cols / TILE, rows / TILE), rounded up; block: (TILE, ROWS)
+// The same through a tile in shared memory: loads and stores are coalesced, but a column of the
+// tile is one bank. grid: (cols / TILE, rows / TILE), rounded up; block: (TILE, ROWS)
 extern "C" __global__ void transpose_tile(const float* in,  // [rows, cols] f32
                                           float* out,       // [cols, rows] f32
                                           int rows, int cols) {
@@ -137,8 +138,9 @@ extern "C" __global__ void histogram(const unsigned* in,  // [n] u32
     if (threadIdx.x < BINS) atomicAdd(&out[threadIdx.x], bins[threadIdx.x]);
 }
 
-// The sum of all elements: by shuffles in each warp, through shared memory in each block, by an atomic addition in all.
-// grid: any; block: (256, 1, 1), one thread per element, the last block ragged
+// The sum of all elements: by shuffles in each warp, through shared memory in each
+// block, by an atomic addition in all. grid: any; block: (256, 1, 1), one thread per
+// element, the last block ragged
 extern "C" __global__ void block_sum(const float* in,  // [n] f32
                                      float* out,       // [1] f32
                                      int n) {

@@ -1,7 +1,9 @@
-// Ways to move memory, each with counts that can be derived by hand: what the profiler is held against.
+// Ways to move memory, each with counts that can be derived by hand: what the
+// profiler is held against.
 //
-// grid: any number of blocks; block: (THREADS, 1, 1), one thread for each of n elements, the last block ragged; shared
-// memory: none. Loads and stores stand on lines of their own, so that each line's counts are known too.
+// grid: any number of blocks; block: (THREADS, 1, 1), one thread for each of n elements, the last
+// block ragged; shared memory: none. Loads and stores stand on lines of their own, so that each
+// line's counts are known too.
 
 constexpr int THREADS = 256;
 
@@ -86,7 +88,8 @@ extern "C" __global__ void axpy(double a,
     y[i] = a * x[i] + y[i];
 }
 
-// Each thread's loop is as long as its number modulo 4 says: the warp splits, and meets again before it stores.
+// Each thread's loop is as long as its number modulo 4 says: the warp splits, and
+// meets again before it stores.
 extern "C" __global__ void uneven_loop(float* out,  // [n] f32
                                        float factor, int n) {
     int i = element();

@@ -32,7 +32,8 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
-//! - `settings`: `CUDA_SIM_…`; `report`: reports of faults; `device`, `model`: figures, modelled time
+//! - `settings`: `CUDA_SIM_…`; `report`: reports of faults; `device`,
+//!   `model`: figures, modelled time
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
 //! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
 //!

@@ -1,5 +1,5 @@
-//! Reports on standard error or in a file: faults, memory that was not freed, and calls that are not
-//! simulated. Many programs do not show the driver's texts.
+//! Reports on standard error or in a file: faults, memory that was not freed, and calls that are
+//! not simulated. Many programs do not show the driver's texts.
 
 use std::{
     collections::BTreeSet,

@@ -63,9 +63,9 @@ pub(crate) struct Tallies {
     pub atomics: AtomicCounts,
 }
 
-/// Atomic operations of lanes on device memory, counted by a hash of their address, so that a launch
-/// that adds to every element of a large array needs no more memory than another. Empty if there
-/// were none.
+/// Atomic operations of lanes on device memory, counted by a hash of their address, so that a
+/// launch that adds to every element of a large array needs no more memory than another.
+/// Empty if there were none.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicCounts(Vec<u64>);
 

@@ -38,8 +38,8 @@ pub struct LaunchProfile {
     /// Bytes of the kernel's arrays in local memory, per thread, before the assembler keeps them in
     /// registers.
     pub local_bytes: u32,
-    /// The most atomic operations, of single threads, that one address of device memory got, at most:
-    /// 65,536 groups of addresses are told apart.
+    /// The most atomic operations, of single threads, that one address of device memory got, at
+    /// most: 65,536 groups of addresses are told apart.
     pub atomics_at_one_address: u64,
     /// Time on the modelled device.
     pub time: ModelledTime,

@@ -232,8 +232,8 @@ impl Record {
     }
 }
 
-/// Sectors that all blocks load from the second-level cache: the share that those that were looked at
-/// had not loaded before.
+/// Sectors that all blocks load from the second-level cache: the share that those that were looked
+/// at had not loaded before.
 fn from_l2(traffic: &Traffic) -> u64 {
     match traffic.looked_at {
         0 => traffic.global.units,

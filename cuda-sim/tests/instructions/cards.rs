@@ -228,8 +228,9 @@ fn quarter(bits: u32) -> f32 {
     ((bits % 17) as f32 - 8.0) / 4.0
 }
 
-/// The hash of an `mma` of random fragments, one warp for each of three seeds. Floats are multiples of
-/// a quarter, so that their sums are exact; with `all_bits` those of tf32 have all of f32's digits.
+/// The hash of an `mma` of random fragments, one warp for each of three seeds. Floats are
+/// multiples of a quarter, so that their sums are exact; with `all_bits` those of tf32
+/// have all of f32's digits.
 fn products(opcode: &str, all_bits: bool) -> u64 {
     let names: Vec<&str> = opcode.split('.').collect();
     let [d_type, a_type, b_type, c_type] = names[names.len() - 4..] else {
@@ -341,8 +342,8 @@ fn differing_products(text: &str, chosen: impl Fn(&str) -> bool) -> Vec<&str> {
         .collect()
 }
 
-/// That of an RTX 3060 and an L40S saturates after each half of the columns, that of an RTX PRO 6000
-/// once. Here devices do as those of their generation.
+/// That of an RTX 3060 and an L40S saturates after each half of the columns, that of an RTX PRO
+/// 6000 once. Here devices do as those of their generation.
 const SATURATING: &str = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32";
 
 #[test]

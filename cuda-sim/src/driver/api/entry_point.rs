@@ -19,8 +19,8 @@ enum Query {
     VersionNotSufficient = 2,
 }
 
-/// Exported forms of the functions that have several, each with the CUDA version that brought it. The
-/// forms of a function stand oldest first.
+/// Exported forms of the functions that have several, each with the CUDA version that brought it.
+/// The forms of a function stand oldest first.
 const FORMS: &[(&str, i32)] = &[
     ("cuCtxCreate_v2", 3020),
     ("cuCtxCreate_v3", 11040),

@@ -1,4 +1,5 @@
-//! Graphs built node by node, and changes of the nodes of an instantiated graph: kernels and copies.
+//! Graphs built node by node, and changes of the nodes of an instantiated
+//! graph: kernels and copies.
 
 use std::{collections::HashSet, ffi::c_void, iter, sync::Arc};
 

@@ -212,8 +212,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
     guard(|| launch(function, shape, stream, params, extra))
 }
 
-/// Checks the shape of the blocks of later launches as before CUDA 4, which are not simulated: it has
-/// no effect on others. PyCUDA calls it before each launch.
+/// Checks the shape of the blocks of later launches as before CUDA 4, which are not simulated: it
+/// has no effect on others. PyCUDA calls it before each launch.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuFuncSetBlockShape(function: Handle, x: i32, y: i32, z: i32) -> Code {
     guard(|| {

@@ -1,5 +1,5 @@
-//! Operations of a graph as an instantiated graph or a captured launch of it has them: a copy of its
-//! nodes at one time.
+//! Operations of a graph as an instantiated graph or a captured launch of it has them: a copy
+//! of its nodes at one time.
 
 use std::sync::Arc;
 

@@ -104,8 +104,8 @@ impl Operation {
         }
     }
 
-    /// The difference for which `new` may not take the place of this operation, a kernel or a copy, in
-    /// an instantiated graph.
+    /// The difference for which `new` may not take the place of this operation, a kernel or a copy,
+    /// in an instantiated graph.
     pub(crate) fn difference(&self, new: &Operation) -> Option<&'static str> {
         use Operation::{Copy, Download, Launch, Upload};
         match (self, new) {

@@ -3,7 +3,8 @@
 
 /// Bytes of a sector; a line has four.
 const SECTOR: u64 = 32;
-/// Blocks of a grid that are looked at, if it has as many; it may be up to twice as many, at equal distances.
+/// Blocks of a grid that are looked at, if it has as many; it may be up to twice as
+/// many, at equal distances.
 const LOOKED_AT: u64 = 16;
 /// Slots of a new table.
 const SLOTS: usize = 1 << 8;

@@ -58,7 +58,8 @@ pub(crate) struct AccessPattern {
     pub generation: u64,
     /// The generation of the leader that has this pattern, too; 0 if that is not known.
     pub confirmed: u64,
-    /// Stay of a block, pattern and place of the load that was made last: see [`loads_again`](Self::loads_again).
+    /// Stay of a block, pattern and place of the load that was made last: see
+    /// [`loads_again`](Self::loads_again).
     last_load: (u64, u64, u64),
     /// Allocation that the access touched last, for device memory: first address, and first address
     /// behind.
@@ -205,8 +206,9 @@ impl AccessPattern {
         (first | u64::from(self.bits)) & (bytes - 1) == 0
     }
 
-    /// True if a load in this stay of a block touches the sectors that the last load of this
-    /// instruction did, in the same stay: as loads of a row's next word do, for lanes that have a row each.
+    /// True if a load in this stay of a block touches the sectors that the last load of
+    /// this instruction did, in the same stay: as loads of a row's next word do, for
+    /// lanes that have a row each.
     #[inline(always)]
     pub(crate) fn loads_again(&mut self, stay: u64, first: u64) -> bool {
         // Lanes at whole sectors from each other change sectors together.

@@ -5,9 +5,9 @@
 //! Device memory has two detectors: `independence` proves that blocks which run at the same time do
 //! not depend on each other, `device_races` finds races when blocks run in order. `happens_before`
 //! decides whether two accesses of a block are ordered, by the vector clocks of `vector_clock`
-//! (warps of a block) and `device_clock` (blocks). `unwritten_bytes` has loads of what nobody wrote.
-//! A new race rule of one block belongs to `happens_before`, of several blocks to `device_races`;
-//! what orders accesses belongs to `vector_clock`.
+//! (warps of a block) and `device_clock` (blocks). `unwritten_bytes` has loads of what nobody
+//! wrote. A new race rule of one block belongs to `happens_before`, of several blocks to
+//! `device_races`; what orders accesses belongs to `vector_clock`.
 
 pub(crate) mod accesses;
 pub(crate) mod checked_access;

@@ -62,8 +62,8 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
     }
 }
 
-/// PTX says that the low 8 bits of a place or length count. On GPUs, where fields of 64 bits take several
-/// instructions, all bits of theirs do.
+/// PTX says that the low 8 bits of a place or length count. On GPUs, where fields of 64 bits take
+/// several instructions, all bits of theirs do.
 fn counted(width: u32, count: u32) -> u32 {
     if width == 64 { count } else { count & 0xff }
 }

@@ -233,8 +233,8 @@ fn convert_one(how: Conversion, bits: u64) -> u64 {
     }
 }
 
-/// A NaN as another float type. One of f64 keeps its sign and its first digits, except as bf16; others do if they
-/// become f64, but not with `.ftz`. The rest become the NaN of arithmetic.
+/// A NaN as another float type. One of f64 keeps its sign and its first digits, except as bf16;
+/// others do if they become f64, but not with `.ftz`. The rest become the NaN of arithmetic.
 ///
 /// In integers, because compilers may choose a NaN's digits: LLVM has left out such a choice.
 fn convert_nan(how: Conversion, bits: u64) -> u64 {

@@ -3,8 +3,8 @@
 //! `v[t] += v[t + 16]; v[t] += v[t + 8]; …` by a warp was the way to end a sum before Volta, when
 //! the lanes of a warp ran in step. Each line needs a `__syncwarp()` behind the load and one behind
 //! the store. Volatile accesses do not race in the checks, because threads also wait for each other
-//! by them. So this looks at the code: a volatile store, and behind it, with no barrier and the same
-//! base register, a volatile load of another place.
+//! by them. So this looks at the code: a volatile store, and behind it, with no barrier and the
+//! same base register, a volatile load of another place.
 
 use std::collections::HashMap;
 

@@ -16,7 +16,7 @@ const MAX_LIB_LINES: usize = 80;
 const MAX_COMMENT_COLUMNS: usize = 100;
 
 /// Packages that have wider comments.
-const WIDE: [&str; 2] = ["cuda-sim/", "grade/"];
+const WIDE: [&str; 1] = ["grade/"];
 
 /// The package that judges the others, and which depends on those it judges.
 const JUDGE: &str = "conformance";
