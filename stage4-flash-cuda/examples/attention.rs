@@ -1,9 +1,10 @@
-//! Attention on host arrays, then on device memory:
+//! Attention on host arrays, then on device memory, then there in half precision:
 //! `cargo run -p stage4-flash-cuda --example attention`.
 
 use std::error::Error;
 use std::process::ExitCode;
 
+use half::f16;
 use ndarray::Array4;
 use stage4_flash_cuda::{Attention, Inputs, Options, Outputs, Shape, Sizes};
 
@@ -60,11 +61,17 @@ fn run() -> Result<(), Box<dyn Error>> {
         causal: true,
         ..Shape::sequence_first(sizes)
     };
-    let upload = |x: &Array4<f32>| {
-        let sequence_first = x.view().permuted_axes([0, 2, 1, 3]);
-        stream.clone_htod(&sequence_first.iter().copied().collect::<Vec<f32>>())
+    let sequence_first = |x: &Array4<f32>| -> Vec<f32> {
+        let x = x.view().permuted_axes([0, 2, 1, 3]);
+        x.iter().copied().collect()
     };
-    let (q, k, v) = (upload(&q)?, upload(&k)?, upload(&v)?);
+    let host = [&q, &k, &v].map(sequence_first);
+    let [q, k, v] = &host;
+    let (q, k, v) = (
+        stream.clone_htod(q)?,
+        stream.clone_htod(k)?,
+        stream.clone_htod(v)?,
+    );
     let mut o = stream.alloc_zeros::<f32>(q.len())?;
     let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
     let outputs = Outputs {
@@ -74,5 +81,27 @@ fn run() -> Result<(), Box<dyn Error>> {
     attention.forward(&stream, inputs, outputs, &shape)?;
     let o = stream.clone_dtoh(&o)?; // waits
     println!("causal, from device memory: o[..3] = {:.4?}", &o[..3]);
+
+    // The same in f16, on tensor cores. `bf16` goes as well.
+    let [q, k, v] = host.map(|x| x.into_iter().map(f16::from_f32).collect::<Vec<_>>());
+    let (q, k, v) = (
+        stream.clone_htod(&q)?,
+        stream.clone_htod(&k)?,
+        stream.clone_htod(&v)?,
+    );
+    let mut half_o = stream.alloc_zeros::<f16>(q.len())?;
+    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
+    let outputs = Outputs {
+        o: half_o.as_view_mut(),
+        lse: None,
+    };
+    attention.forward_half(&stream, inputs, outputs, &shape)?;
+    let half_o = stream.clone_dtoh(&half_o)?;
+    println!("the same in f16: o[..3] = {:.4?}", &half_o[..3]);
+    let differences = o
+        .iter()
+        .zip(&half_o)
+        .map(|(o, half)| (o - half.to_f32()).abs());
+    assert!(differences.fold(0.0, f32::max) < 2e-3);
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::profile::{Class, LaunchProfile};
-use stage4_flash_cuda::{Attention, Kernel, Mode, Variant, committed};
+use stage4_flash_cuda::{Attention, Kernel, Mode, Rung, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -25,7 +25,7 @@ const DEVICES: [&str; 4] = ["a100", "h100", "rtx4090", "t4"];
 /// times of a large problem.
 #[derive(Args)]
 pub struct Arguments {
-    /// Those in f16, at D = 128.
+    /// Those in f16 after the last in f32, at D = 128.
     #[arg(long)]
     f16: bool,
     /// Print the modelled milliseconds alone, of the device that CUDA_SIM_DEVICE names.
@@ -41,10 +41,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         true => (
             &committed::LADDER_F16[..],
             N_F16,
-            Case {
-                f16: true,
-                ..Case::full(1, 8, 4096, 128)
-            },
+            Case::full(1, 8, 4096, 128),
         ),
     };
     if arguments.times {
@@ -71,10 +68,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (line, &variant) in variants.iter().enumerate() {
         let Variant { tile, head_dim, .. } = variant;
         let attention = attention(variant)?;
-        let case = Case {
-            f16: arguments.f16,
-            ..Case::full(1, 1, n, head_dim)
-        };
+        let case = of_its_type(Case::full(1, 1, n, head_dim), variant);
         let mut problem = Problem::new(&stream, case)?;
         let launches = problem.profile(&attention)?;
         let launch = launches.first().context("a launch")?;
@@ -115,16 +109,34 @@ fn counts(launch: &LaunchProfile) -> String {
 fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
     let report = launch.resources.as_ref();
     let registers = report.map_or("–".to_owned(), |report| report.registers.to_string());
-    let (total, mma) = (&launch.total, launch.total.flops_tensor as f64 / 4096.0);
+    let total = &launch.total;
+    let products = match total.flops_tensor {
+        0 => "– | – | –".to_owned(), // in f32
+        flops => {
+            let mma = flops as f64 / 4096.0;
+            format!(
+                "{:.2} | {:.2} | {:.2}",
+                flops as f64 / (4 * N_F16 * N_F16 * head_dim) as f64,
+                total.warp_instructions as f64 / mma,
+                total.shared().wavefronts as f64 / mma,
+            )
+        }
+    };
     format!(
-        "{:.2} | {:.2} | {:.2} | {:.2} | {} | {:.1}% |",
-        total.flops_tensor as f64 / (4 * N_F16 * N_F16 * head_dim) as f64,
-        total.warp_instructions as f64 / mma,
-        total.shared().wavefronts as f64 / mma,
+        "{products} | {:.2} | {registers} | {:.1}% |",
         total.shared_loads.wavefronts as f64 / total.shared_loads.requests as f64,
-        registers,
         100.0 * launch.time.occupancy,
     )
+}
+
+/// A case in the type of a variant's tensors.
+fn of_its_type(case: Case, variant: Variant) -> Case {
+    let f16 = match variant.kernel {
+        Kernel::Rung(rung) => Rung::F16.contains(&rung),
+        Kernel::TensorCores(_) => true,
+        Kernel::Library => false,
+    };
+    Case { f16, ..case }
 }
 
 /// The handle that runs a variant.
@@ -151,7 +163,8 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
         loaded => loaded?,
     };
     let stream = gpu::context(0)?.default_stream();
-    let estimate = Estimator::new(&stream).estimate(&attention, large, 1)?;
+    let case = of_its_type(large, variant);
+    let estimate = Estimator::new(&stream).estimate(&attention, case, 1)?;
     let digits = if estimate.seconds < 5e-3 { 3 } else { 2 };
     Ok(format!("{:.digits$}", 1e3 * estimate.seconds))
 }
