@@ -97,7 +97,7 @@ impl Attention {
             Mode::Tiled => return stage2(stage2::Variant::Tiled, stream, inputs, outputs, shape),
             Mode::Library | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
             Mode::Rung(rung) if Rung::F32.contains(&rung) => {
-                ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
+                rung.check(&checks, stream, &inputs, &outputs, shape)?;
             }
             Mode::Rung(rung) => return Err(checks.error("mode", "one in f32", rung).into()),
         }
@@ -124,7 +124,7 @@ impl Attention {
         match self.mode {
             Mode::Library | Mode::Padded => shape.check(&checks, &inputs, &outputs)?,
             Mode::Rung(rung) if Rung::F16.contains(&rung) && T::FORMAT == Format::F16 => {
-                ladder::check(rung, &checks, stream, &inputs, &outputs, shape)?;
+                rung.check(&checks, stream, &inputs, &outputs, shape)?;
             }
             mode => {
                 let expected = format!("one in {}", T::FORMAT.name());

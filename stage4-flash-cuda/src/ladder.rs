@@ -8,13 +8,14 @@ use cudarc::driver::{
     CudaFunction, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 use gpu::arguments::{Checks, OptionalArg};
+use serde::{Deserialize, Serialize};
 use stage1_reference::Feature;
 
 use crate::library::Tile;
 use crate::{Error, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rung {
     /// `1_flash.cu`: tiles in shared memory, softmax computed online.
     Flash,
@@ -120,43 +121,43 @@ impl Rung {
             _ => None,
         }
     }
+
+    /// Checks everything about the arguments of the rung. `T` is the type of its tensors.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shape::check`]; an option that rungs lack; a tensor of a rung that reads vectors,
+    /// if it does not begin at a multiple of 16 bytes.
+    pub fn check<T>(
+        self,
+        checks: &Checks,
+        stream: &Arc<CudaStream>,
+        inputs: &Inputs<'_, T>,
+        outputs: &Outputs<'_, T>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        shape.check(checks, inputs, outputs)?;
+        shape.refuse(OPERATION, inputs, &Self::LACKS)?;
+        if self == Self::Flash {
+            return Ok(());
+        }
+        let inputs = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
+        let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
+        let output = ("o", outputs.o.device_ptr(stream).0);
+        for (name, address) in inputs.into_iter().chain([output]) {
+            if !address.is_multiple_of(16) {
+                let expected = "at an address that is a multiple of 16";
+                return Err(checks.error(name, expected, format!("{address:#x}")).into());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Rung {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Checks everything about the arguments of a rung. `T` is the type of its tensors.
-///
-/// # Errors
-///
-/// Those of [`Shape::check`]; an option that rungs lack; a tensor of a rung that reads vectors, if
-/// it does not begin at a multiple of 16 bytes.
-pub(crate) fn check<T>(
-    rung: Rung,
-    checks: &Checks,
-    stream: &Arc<CudaStream>,
-    inputs: &Inputs<'_, T>,
-    outputs: &Outputs<'_, T>,
-    shape: &Shape,
-) -> Result<(), Error> {
-    shape.check(checks, inputs, outputs)?;
-    shape.refuse(OPERATION, inputs, &Rung::LACKS)?;
-    if rung == Rung::Flash {
-        return Ok(());
-    }
-    let inputs = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
-    let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
-    let output = ("o", outputs.o.device_ptr(stream).0);
-    for (name, address) in inputs.into_iter().chain([output]) {
-        if !address.is_multiple_of(16) {
-            let expected = "at an address that is a multiple of 16";
-            return Err(checks.error(name, expected, format!("{address:#x}")).into());
-        }
-    }
-    Ok(())
 }
 
 // ANCHOR: launch

@@ -109,6 +109,11 @@ impl Problem {
         }
     }
 
+    /// The type of q, k, v and o.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
     /// The problem without the log-sum-exp, which some calls need not give.
     pub fn without_lse(self) -> Self {
         Self {
