@@ -166,7 +166,7 @@ fn task_grade(
 ) -> TaskGrade {
     let start = Instant::now();
     step(Step::Begun(task));
-    let results = match (exam(task), programs.limits()) {
+    let results = match (exam(task), programs.limits(task)) {
         (None, _) => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
         (Some(_), None) => nothing(over(&settings.limits), "", ""),
         (Some(exam), Some(limits)) => {
@@ -176,7 +176,7 @@ fn task_grade(
                     let program = program.clone();
                     let (results, cost) =
                         examined(settings, &limits, device, task, exam, &program, step);
-                    programs.spend(cost);
+                    programs.spend(task, cost);
                     results
                 }
                 Err(error) => unbuilt(error),
@@ -273,7 +273,7 @@ fn of_task(sentence: String, detail: &str) -> Finding {
     }
 }
 
-/// The files of a task that a submission lacks, if it has the stage.
+/// The files of a task that a submission lacks, if it has the stage. A bonus of which it has no file is just not begun.
 fn absent(places: &Places, task: &Task) -> Vec<String> {
     if !places.submission.join(task.folder()).is_dir() {
         return Vec::new();
@@ -282,9 +282,12 @@ fn absent(places: &Places, task: &Task) -> Vec<String> {
         .files
         .iter()
         .map(|file| format!("{}/{file}", task.folder()));
-    files
-        .filter(|file| !places.submission.join(file).exists())
-        .collect()
+    let lacking = files.filter(|file| !places.submission.join(file).exists());
+    let lacking: Vec<String> = lacking.collect();
+    match task.bonus && lacking.len() == task.files.len() {
+        true => Vec::new(),
+        false => lacking,
+    }
 }
 
 /// As [`nothing`], because of the grader or its machine, or because the files are not such as it takes.

@@ -1,4 +1,5 @@
-//! The program of a stage, which its tasks share, and the time that all builds and calls of a submission have together.
+//! The program of a stage, which its tasks share, and the time that all builds and calls of a submission have together: those for
+//! the tasks that count, and apart those for bonus tasks, so that none of these takes the time of another.
 
 use std::fs;
 use std::io;
@@ -17,8 +18,8 @@ pub(crate) struct Programs<'a> {
     program: Option<Result<Program, BuildError>>,
     /// Tasks of the stage whose files do not compile, with the errors. The program has the solution's in their place.
     broken: Vec<(&'static Task, Result<Program, BuildError>)>,
-    /// What is left of the submission's time.
-    left: Duration,
+    /// What is left of the submission's time, for tasks that count and for bonus tasks.
+    left: [Duration; 2],
 }
 
 impl<'a> Programs<'a> {
@@ -28,19 +29,20 @@ impl<'a> Programs<'a> {
             stage: 0,
             program: None,
             broken: Vec::new(),
-            left: settings.limits.submission,
+            left: [settings.limits.submission; 2],
         }
     }
 
     /// The limits of a task, within what is left of the submission's time; `None` if that is over.
-    pub(crate) fn limits(&self) -> Option<Limits> {
-        let limits = &self.settings.limits;
-        (!self.left.is_zero()).then(|| limits.within(self.left))
+    pub(crate) fn limits(&self, task: &Task) -> Option<Limits> {
+        let left = self.left[usize::from(task.bonus)];
+        (!left.is_zero()).then(|| self.settings.limits.within(left))
     }
 
-    /// Takes the time of builds or calls off.
-    pub(crate) fn spend(&mut self, cost: Duration) {
-        self.left = self.left.saturating_sub(cost);
+    /// Takes the time of builds or calls for a task off.
+    pub(crate) fn spend(&mut self, task: &Task, cost: Duration) {
+        let left = &mut self.left[usize::from(task.bonus)];
+        *left = left.saturating_sub(cost);
     }
 
     /// The program of a task, or why there is none. Before each build, `begin` is called.
@@ -72,9 +74,10 @@ impl<'a> Programs<'a> {
     }
 
     fn build(&mut self, places: io::Result<Places>, task: &Task) -> Result<Program, BuildError> {
-        let limits = self.settings.limits.within(self.left);
+        let left = self.left[usize::from(task.bonus)];
+        let limits = self.settings.limits.within(left);
         let (program, cost) = build(&places.map_err(BuildError::Files)?, task, &limits);
-        self.spend(cost);
+        self.spend(task, cost);
         program
     }
 

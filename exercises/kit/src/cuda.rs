@@ -8,12 +8,12 @@ use std::sync::Arc;
 use cuda_sim::{FaultKind as Kind, MemoryKind, MissingThreads};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
-use gpu::profile::{LaunchProfile, LineProfile};
+use gpu::profile::{Class, LaunchProfile, LineProfile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Broken, Plain, Tensor};
-use crate::message::{Detail, Fault, FaultKind, Launch, Line, Outcome, Run, Space};
+use crate::message::{Detail, Fault, FaultKind, Launch, Line, Means, Outcome, Run, Space};
 use crate::serving::{self, Answer, guarded};
 
 /// The simulated device.
@@ -186,17 +186,24 @@ impl Device {
         called: Called,
         outputs: &[Option<&Buffer<T>>],
     ) -> Result<Answer, Broken> {
-        let outputs = outputs.iter().flatten().map(|buffer| {
-            let mut values = vec![T::default(); buffer.length];
-            gpu::arguments::download(&self.stream, &buffer.slice, &mut values).map_err(
-                |error| Broken::Tensor {
-                    expected: "its elements".to_owned(),
-                    actual: gpu::explanation(&error),
-                },
-            )?;
-            Ok(Tensor::vector(&values))
-        });
+        let outputs = outputs.iter().flatten();
+        let outputs = outputs.map(|buffer| self.read(buffer));
         Ok(called.answer(outputs.collect::<Result<_, Broken>>()?))
+    }
+
+    /// A tensor, as it is after all that was launched.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken::Tensor`] if the driver refuses.
+    pub fn read<T: Plain + DeviceRepr>(&self, buffer: &Buffer<T>) -> Result<Tensor, Broken> {
+        let mut values = vec![T::default(); buffer.length];
+        let read = gpu::arguments::download(&self.stream, &buffer.slice, &mut values);
+        read.map_err(|error| Broken::Tensor {
+            expected: "its elements".to_owned(),
+            actual: gpu::explanation(&error),
+        })?;
+        Ok(Tensor::vector(&values))
     }
 
     /// Makes a call as `run` says, and waits for its launches.
@@ -360,12 +367,22 @@ pub fn summary(launch: &LaunchProfile, run: Run) -> Launch {
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
         bound: launch.time.bound.name().to_owned(),
+        means: means(launch),
         detail: run.lines.then(|| Detail {
             grid: launch.grid,
             block: launch.block,
             figures: figures(launch),
             lines: launch.lines.iter().map(line).collect(),
         }),
+    }
+}
+
+fn means(launch: &LaunchProfile) -> Means {
+    let shared = launch.total.shared();
+    Means {
+        tensor_flops: launch.total.flops_tensor,
+        copies: launch.total.of(Class::Copy),
+        shared: [shared.ideal, shared.wavefronts],
     }
 }
 

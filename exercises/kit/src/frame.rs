@@ -32,6 +32,8 @@ pub enum Element {
     U32,
     /// Single precision.
     F32,
+    /// Half precision.
+    F16,
 }
 
 /// A type of elements: a number without padding, of which all bits are values.
@@ -62,6 +64,12 @@ unsafe impl Plain for u32 {
 // SAFETY: 4 bytes, all of whose bits are values.
 unsafe impl Plain for f32 {
     const ELEMENT: Element = Element::F32;
+}
+
+#[cfg(feature = "cuda")]
+// SAFETY: 2 bytes, all of whose bits are values.
+unsafe impl Plain for half::f16 {
+    const ELEMENT: Element = Element::F16;
 }
 
 const _: () = assert!(

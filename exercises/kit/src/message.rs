@@ -179,8 +179,21 @@ pub struct Launch {
     pub write_bytes: u64,
     /// The resource that takes longest.
     pub bound: String,
+    /// The means by which it computes.
+    pub means: Means,
     /// More of it, if [`Run::lines`] asks for it.
     pub detail: Option<Detail>,
+}
+
+/// The means by which a launch computes: those that a task may ask for.
+#[derive(Serialize, Deserialize, Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Means {
+    /// Floating-point operations on tensor cores.
+    pub tensor_flops: u64,
+    /// Warp instructions of asynchronous copies, their groups and waits.
+    pub copies: u64,
+    /// Wavefronts of shared memory without bank conflicts, and with them.
+    pub shared: [u64; 2],
 }
 
 /// The figures of a launch.
@@ -343,6 +356,7 @@ mod tests {
             read_bytes: u64::MAX,
             write_bytes: u64::MAX,
             bound: "DRAM".to_owned(),
+            means: Means::default(),
             detail: None,
         }
     }

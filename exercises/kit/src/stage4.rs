@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, DeviceRepr};
+use half::f16;
 use serde::{Deserialize, Serialize};
-use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Shape};
+use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Rung, Shape};
 
 use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
-use crate::frame::{Broken, Tensor};
+use crate::frame::{Broken, Plain, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
@@ -16,6 +17,8 @@ use crate::serving::Answer;
 #[derive(Serialize, Deserialize, Debug, Clone)]
 #[expect(missing_docs, reason = "the fields are the arguments of the method")]
 pub struct Call {
+    /// The bonus task whose kernel computes, on tensors of f16; `None` for task `flash`, in f32.
+    pub bonus: Option<Rung>,
     pub q: Tensor,
     pub k: Tensor,
     pub v: Tensor,
@@ -27,14 +30,26 @@ pub struct Call {
     pub shape: Shape,
 }
 
-/// Answers calls of the stage's interface. `make` gets the stream.
-pub fn serve<F: Fused<Error = Error> + 'static>(make: fn(&Arc<CudaStream>) -> F) -> ! {
-    serve_any(&|stream| Box::new(make(stream)), F::argument_of)
+/// Answers calls of the stage's interface. `flash` gets the stream, and `bonus` a bonus
+/// task, too.
+pub fn serve<F: Fused<Error = Error> + 'static, B: Fused<f16, Error = Error> + 'static>(
+    flash: fn(&Arc<CudaStream>) -> F,
+    bonus: fn(&Arc<CudaStream>, Rung) -> B,
+) -> ! {
+    serve_any(
+        &|stream| Box::new(flash(stream)),
+        &|stream, rung| Box::new(bonus(stream, rung)),
+        F::argument_of,
+    )
 }
 
-type Own = Box<dyn Fused<Error = Error>>;
+type Own<T> = Box<dyn Fused<T, Error = Error>>;
 
-fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument: fn(&Error) -> Option<&str>) -> ! {
+fn serve_any(
+    flash: &dyn Fn(&Arc<CudaStream>) -> Own<f32>,
+    bonus: &dyn Fn(&Arc<CudaStream>, Rung) -> Own<f16>,
+    argument: fn(&Error) -> Option<&str>,
+) -> ! {
     let reading = Reading {
         argument,
         loading: |error| match error {
@@ -43,14 +58,20 @@ fn serve_any(make: &dyn Fn(&Arc<CudaStream>) -> Own, argument: fn(&Error) -> Opt
         },
     };
     cuda::serve(
-        |device| Ok(make(device.stream())),
-        |device, own: &Own, call, run| answer(device, &**own, &reading, &call, run),
+        |device| Ok(flash(device.stream())),
+        |device, own: &Own<f32>, call: Call, run| match call.bonus {
+            None => answer(device, &**own, &reading, &call, run),
+            Some(rung) => {
+                let own = bonus(device.stream(), rung);
+                answer(device, &*own, &reading, &call, run)
+            }
+        },
     )
 }
 
-fn answer(
+fn answer<T: Plain + DeviceRepr>(
     device: &Device,
-    own: &dyn Fused<Error = Error>,
+    own: &dyn Fused<T, Error = Error>,
     reading: &Reading<Error>,
     call: &Call,
     run: Run,
@@ -60,7 +81,8 @@ fn answer(
     let mask = device.upload_strided(&call.mask)?;
     let key_lengths = device.upload_some(&call.key_lengths)?;
     let blocks = device.upload_strided(&call.blocks)?;
-    let (mut o, mut lse) = (device.upload(&call.o)?, device.upload_some(&call.lse)?);
+    let mut o = device.upload(&call.o)?;
+    let mut lse = device.upload_some::<f32>(&call.lse)?;
     let called = device.call(run, reading, || {
         let inputs = Inputs {
             q: q.view(),
@@ -76,5 +98,9 @@ fn answer(
         };
         own.forward(inputs, outputs, &call.shape)
     });
-    device.answer::<f32>(called, &[Some(&o), lse.as_ref()])
+    let mut outputs = vec![device.read(&o)?];
+    if let Some(lse) = &lse {
+        outputs.push(device.read(lse)?);
+    }
+    Ok(called.answer(outputs))
 }

@@ -1,5 +1,11 @@
-//! The program that the grader runs. It is not part of the exercise.
+//! The program that the grader runs. It is not part of the exercise, but for the tiles of the bonus
+//! tasks: `mma.rs`, `swizzle.rs` and `pipeline.rs`.
+
+mod mma;
+mod pipeline;
+mod swizzle;
+mod tensor_cores;
 
 fn main() {
-    exercise_kit::stage4::serve(exercise_stage4::Own::new)
+    exercise_kit::stage4::serve(exercise_stage4::Own::new, tensor_cores::Bonus::new)
 }

@@ -52,6 +52,12 @@ pub enum Cause {
     TransposedProduct,
     /// Elements are rounded to a smaller type than theirs.
     LowPrecision,
+    /// A lane holds other elements of a tile than an instruction of tensor cores takes from it.
+    FragmentLayout,
+    /// Rows of a tile are swizzled when they are stored or when they are read, and not both.
+    SwizzledOnce,
+    /// Scale or scores are rounded to half precision.
+    RoundedEarly,
     /// Rows of another head or sequence are read.
     WrongHead,
     /// Heads of the cache are taken to lie another number of rows apart than `max_seq`.
@@ -202,6 +208,15 @@ impl Cause {
             }
             Self::LowPrecision => {
                 "Elements are rounded before they are multiplied: they are f32, and so are products and sums."
+            }
+            Self::FragmentLayout => {
+                "A lane holds other elements than mma.sync takes from it: compare rows and columns with the table in mma.cuh; of v, ldmatrix needs .trans."
+            }
+            Self::SwizzledOnce => {
+                "Rows of a tile are stored at swizzled places and read from plain ones, or the other way round: both sides need the same function."
+            }
+            Self::RoundedEarly => {
+                "Something is rounded to half precision too early: scale, scores, maximum and sums are f32, and p is rounded for its product with v alone."
             }
             Self::WrongHead => {
                 "Rows of another head or sequence are read: head h of q reads head h / (H / H_kv) of k and v of its own sequence."

@@ -9,6 +9,7 @@
 //! | `formula` | attention in f64, with parts that a mistake exchanges |
 //! | `maximum`, `scale`, `band`, `rescale`, `tail`, `masked_row`, `log_sum`, `reduction` | in the formula or in a row |
 //! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
+//! | `tensor_core` | of kernels on tensor cores, in half precision |
 //! | `cache` | in the place to which a token is written |
 //! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
 //! | `mask` | in scale-and-mask |
@@ -38,6 +39,7 @@ mod reduction;
 mod rescale;
 mod scale;
 mod tail;
+mod tensor_core;
 mod written;
 
 use std::any::Any;
@@ -89,6 +91,9 @@ pub trait Explained: Problem<Output: Clone, Answer: Clone> {
 
     /// Makes elements that are NaN in both equal: a hypothesis may predict NaN, which no comparison passes.
     fn forgive_nan(output: &mut Self::Output, answer: &mut Self::Answer);
+
+    /// Scales elements down that are larger than any right one: a hypothesis may predict them, and the tolerance is for right ones.
+    fn scale_down(&self, _output: &mut Self::Output, _answer: &mut Self::Answer) {}
 }
 
 /// Problems whose values are wrong, the first of each type `P`, with the outputs: a `(P, P::Output)` each.
@@ -182,6 +187,7 @@ fn matching<P: Explained>(
 fn share<P: Explained>(problem: &P, output: &P::Output, answer: &P::Answer) -> f64 {
     let (mut output, mut answer) = (output.clone(), answer.clone());
     P::forgive_nan(&mut output, &mut answer);
+    problem.scale_down(&mut output, &mut answer);
     let Ok(comparisons) = problem.compare(&output, &answer) else {
         return f64::INFINITY; // an output of another shape
     };

@@ -3,6 +3,7 @@
 //! They are given to an implementation whose values are wrong. Which of them it solves tells as much as the wrong values of
 //! the others.
 
+use conformance::Dtype;
 use conformance::inputs::{normal, tensor};
 use conformance::problems::gemm::Product;
 use conformance::problems::softmax::Axis;
@@ -16,11 +17,22 @@ use super::{Generation, Update};
 
 /// Problems for attention that need nothing of what is lacked.
 pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
+    attention_in(Dtype::F32, lacks)
+}
+
+/// The same, stored in another type. In half precision rows are longer, so that each of eight is swizzled in another way, and there
+/// are fewer: of many scores that a mistake rounds to it, one could be rounded up here and down there.
+pub fn attention_in(dtype: Dtype, lacks: &[Feature]) -> Vec<attention::Problem> {
     let plain = Options::default;
+    let (batch, d) = match dtype {
+        Dtype::F32 => (2, 16),
+        Dtype::F16 | Dtype::Bf16 => (1, 64),
+    };
+    let problem = |what, sizes, options| problem(what, sizes, d, options);
     let mut probes = vec![
         // Many tiles, and a last one that is not full; then a causal mask that is no square.
-        problem("plain", [2, 2, 2, 37, 197], plain()),
-        problem("causal", [2, 2, 2, 37, 197], plain().causal()),
+        problem("plain", [batch, 2, 2, 37, 197], plain()),
+        problem("causal", [batch, 2, 2, 37, 197], plain().causal()),
         // The first queries see no key.
         problem("masked_rows", [1, 2, 2, 40, 21], plain().causal()),
         problem("scale", [1, 2, 2, 17, 33], plain().scale(0.7)),
@@ -34,15 +46,16 @@ pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
     ];
     probes.extend(named(attention::problems(), &big));
     probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
-    probes
+    let probes = probes.into_iter();
+    probes.map(|probe| probe.stored_in(dtype)).collect()
 }
 
 fn problem(
     what: &str,
     [batch, heads, kv_heads, nq, nk]: [usize; 5],
+    d: usize,
     options: Options,
 ) -> attention::Problem {
-    let d = 16;
     let q = tensor((batch, heads, nq, d), 61, normal);
     let k = tensor((batch, kv_heads, nk, d), 62, normal);
     // Not centred on 0, so that weights that do not add up to 1 are seen.

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use conformance::Dtype;
 use conformance::problems::{Problem as _, UNWRITTEN, attention, decode, gemm, softmax};
 use ndarray::{Array2, Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Options, Output};
@@ -9,7 +10,10 @@ use stage1_reference::{Options, Output};
 use super::formula::{Answer, Formula, Row, Weigh, Weighed};
 use super::written::{self, unless};
 use super::{Cause, Explained, Hypothesis, Lazy, forgive_nan};
-use super::{band, layout, log_sum, masked_row, maximum, product, reduction, rescale, scale, tail};
+use super::{
+    band, layout, log_sum, masked_row, maximum, product, reduction, rescale, scale, tail,
+    tensor_core,
+};
 
 /// Keys of a tile of attention: BLOCK_KV of a fused kernel, and what a thread or a warp takes at once.
 const TILES: [usize; 18] = [
@@ -69,11 +73,21 @@ impl Explained for attention::Problem {
                 let [q, k, v] = exchanged.each_ref();
                 Formula::right().attend([q, v, k], &self.options)
             });
+        let in_half = match self.dtype() {
+            Dtype::F32 => Vec::new(),
+            Dtype::F16 | Dtype::Bf16 => tensor_core::mistakes(),
+        };
+        let operands = qkv.clone();
+        let in_half = in_half.into_iter().map(move |hypothesis| {
+            let operands = operands.clone();
+            hypothesis.lazily(move |mistake| mistake.attend(&operands, &self.options))
+        });
         let computed = formulas().into_iter().map(move |hypothesis| {
             let qkv = qkv.clone();
             hypothesis.lazily(move |formula| formula.attend(qkv.each_ref(), &self.options))
         });
         computed
+            .chain(in_half)
             .chain([exchanged])
             .chain(unwritten(|| self.answer(), output))
             .collect()
@@ -82,6 +96,24 @@ impl Explained for attention::Problem {
     fn forgive_nan(output: &mut Output, (o, lse): &mut Answer) {
         forgive_nan(&mut output.o, o);
         forgive_nan(&mut output.lse, lse);
+    }
+
+    /// In half precision the tolerance of o has no part that grows with it: no mean of values is larger than all of them.
+    fn scale_down(&self, output: &mut Output, (o, _): &mut Answer) {
+        if self.dtype() == Dtype::F32 || output.o.shape() != o.shape() {
+            return;
+        }
+        let largest = self
+            .v
+            .iter()
+            .fold(0.0, |max: f64, &v| max.max(f64::from(v.abs())));
+        for (actual, expected) in output.o.iter_mut().zip(o) {
+            let size = expected.abs();
+            if size.is_finite() && size > largest {
+                *actual = (f64::from(*actual) * largest / size) as f32;
+                *expected *= largest / size;
+            }
+        }
     }
 }
 

@@ -87,9 +87,10 @@ fn built(
         let arguments = arguments(command, &name, &library, &output);
         compiler.run(&arguments, &environment)
     };
-    run(&commands.library)?;
-    only_own_files(&output.join(format!("{name}.d")), &workspace, &stage)?;
-    run(&commands.program)?;
+    for command in [&commands.library, &commands.program] {
+        run(command)?;
+        only_own_files(&output.join(format!("{name}.d")), &workspace, &stage)?;
+    }
     Ok(Program {
         path: output.join(name),
         cache,
@@ -126,7 +127,7 @@ fn arguments(command: &[String], name: &str, library: &Path, output: &Path) -> V
     arguments
 }
 
-/// Refuses a library that was made of other files than those in the folder of its exercise: where the kernel protects no files,
+/// Refuses a library or a program that was made of other files than those in the folder of its exercise: where the kernel protects no files,
 /// `include!` could reach the solution. The compiler lists all files that it read: a line `file:` for each.
 fn only_own_files(list: &Path, workspace: &Path, stage: &Path) -> Result<(), BuildError> {
     let own = stage.canonicalize()?;

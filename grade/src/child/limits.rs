@@ -18,7 +18,7 @@ pub struct Limits {
     /// Time of the clock of a task, after which a call is stopped.
     pub clock: Duration,
     /// Time of all builds and calls of a submission: of each its processor time, or a quarter of its time of the clock if that is
-    /// more. Those of the solutions need less than 30 s. When it is over, no task is begun.
+    /// more. Those of the solutions need less than 30 s. When it is over, no task is begun. Bonus tasks have as much, apart.
     pub submission: Duration,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,

@@ -125,8 +125,8 @@ mod tests {
     fn words_are_stages_and_tasks() {
         assert_eq!(names(&[]).unwrap().len(), TASKS.len());
         assert_eq!(
-            names(&["4", "2/softmax", "1", "mha"]).unwrap(),
-            ["1/mha", "2/softmax", "4/flash"]
+            names(&["3", "2/softmax", "1", "mha"]).unwrap(),
+            ["1/mha", "2/softmax", "3/flash"]
         );
         assert!(names(&["7"]).unwrap_err().to_string().contains("1 to 6"));
         assert!(

@@ -37,6 +37,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return print("Full marks. `cargo grade next` finds the next task of all.\n");
     }
     print(
-        "All tasks have full marks, the bonus too. `cargo grade --results Results.md` writes the figures of the assignment.\n",
+        "All tasks have full marks, the bonus tasks too. `cargo grade --results Results.md` writes the figures of the assignment.\n",
     )
 }

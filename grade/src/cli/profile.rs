@@ -234,7 +234,7 @@ fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use exercise_kit::message::Detail;
+    use exercise_kit::message::{Detail, Means};
 
     use super::*;
 
@@ -258,6 +258,7 @@ mod tests {
             read_bytes: 1,
             write_bytes: 1,
             bound: "DRAM".to_owned(),
+            means: Means::default(),
             detail: Some(Detail {
                 grid: [2, 1, 1],
                 block: [128, 1, 1],

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
-use gpu::profile::LaunchProfile;
+use gpu::profile::{Class, LaunchProfile};
 
 use super::{Judged, agree, criterion, dishonest, finding};
 use crate::clock::Stopwatch;
@@ -23,8 +23,11 @@ const NONE: f64 = 10.0;
 const PAIRS: usize = 3;
 const MOST_PAIRS: usize = 9;
 
-/// A share of the reference's work below which the device cannot have computed the result.
+/// A share of the reference's work below which the device cannot have computed the result, or not by the means that the task asks for.
 const LEAST: f64 = 0.25;
+
+/// Wavefronts of shared memory for each without bank conflicts, where a task asks for none: more than a few stores have.
+const MOST_WAVEFRONTS: f64 = 1.5;
 
 /// The sentence on a timed result that is not the reference's.
 const WRONG: &str = "The values are wrong where the time is taken.";
@@ -187,6 +190,7 @@ fn on_device(
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
     for Counter {
         what,
+        why,
         yours,
         solutions,
     } in COUNTERS
@@ -194,8 +198,19 @@ fn on_device(
         let needed: u64 = profiles.iter().map(solutions).sum();
         let counted = sum_of(&launches, yours);
         if (counted as f64) < LEAST * needed as f64 {
+            return Err(
+                format!("The kernels {what} {counted}, the solution's {needed}: {why}.").into(),
+            );
+        }
+    }
+    if exam.forbids_conflicts() {
+        let ideal = sum_of(&launches, |launch| launch.means.shared[0]);
+        let taken = sum_of(&launches, |launch| launch.means.shared[1]);
+        if taken as f64 > MOST_WAVEFRONTS * ideal as f64 {
             return Err(format!(
-                "The kernels {what} {counted}, the solution's {needed}: the device has to compute the result."
+                "Shared memory takes {taken} wavefronts, and {ideal} without bank conflicts: what a warp reads at once must lie in \
+                 different banks. `cargo grade profile {}` shows the lines.",
+                task.name()
             )
             .into());
         }
@@ -214,29 +229,48 @@ fn on_device(
     Ok((work, bound))
 }
 
-/// Work that no launch can do without.
+/// Work that no launch can do without, or that a task is about.
 struct Counter {
     /// Before the number.
     what: &'static str,
+    /// Behind the numbers, if there is less.
+    why: &'static str,
     yours: fn(&Launch) -> u64,
     solutions: fn(&LaunchProfile) -> u64,
 }
 
-const COUNTERS: [Counter; 3] = [
+const ON_THE_DEVICE: &str = "the device has to compute the result";
+
+const COUNTERS: [Counter; 5] = [
     Counter {
         what: "do floating-point operations:",
+        why: ON_THE_DEVICE,
         yours: |launch| launch.flops,
         solutions: |launch| launch.total.flops(),
     },
     Counter {
         what: "read bytes of memory:",
+        why: ON_THE_DEVICE,
         yours: |launch| launch.read_bytes,
         solutions: |launch| launch.compulsory_read_bytes,
     },
     Counter {
         what: "write bytes of memory:",
+        why: ON_THE_DEVICE,
         yours: |launch| launch.write_bytes,
         solutions: |launch| launch.compulsory_write_bytes,
+    },
+    Counter {
+        what: "do operations on tensor cores:",
+        why: "the task is to compute both products there",
+        yours: |launch| launch.means.tensor_flops,
+        solutions: |launch| launch.total.flops_tensor,
+    },
+    Counter {
+        what: "have instructions of asynchronous copies:",
+        why: "the task is to copy tiles while others are multiplied",
+        yours: |launch| launch.means.copies,
+        solutions: |launch| launch.total.of(Class::Copy),
     },
 ];
 
@@ -257,6 +291,7 @@ fn work_of(launch: &Launch) -> LaunchWork {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exercise_kit::message::Means;
 
     #[test]
     fn the_share_falls_with_the_logarithm_of_the_ratio() {
@@ -278,6 +313,7 @@ mod tests {
             read_bytes: 0,
             write_bytes: 0,
             bound: bound.to_owned(),
+            means: Means::default(),
             detail: None,
         };
         let [short, long] = [launch("a", 1.0, "DRAM"), launch("b", 2.0, "fp64")];
@@ -296,6 +332,7 @@ mod tests {
             read_bytes: u64::MAX,
             write_bytes: 1,
             bound: String::new(),
+            means: Means::default(),
             detail: None,
         };
         let sum = sum_of(&[&forged, &forged], |launch| launch.flops);

@@ -13,6 +13,7 @@ use conformance::device::Device;
 use conformance::problems::Extent;
 use conformance::{AnyError, Card, Judge};
 use stage1_reference::Feature;
+use stage4_flash_cuda::Rung;
 
 use crate::cause::{Explanation, Wrong};
 use crate::remote::Remote;
@@ -102,6 +103,11 @@ pub trait Exam {
         None
     }
 
+    /// True if bank conflicts where the time is taken say that the task is not solved.
+    fn forbids_conflicts(&self) -> bool {
+        false
+    }
+
     /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
 
@@ -163,6 +169,9 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (2, "attention") => &stage2::AttentionTask,
         (3, "flash") => &stage3::Flash,
         (4, "flash") => &stage4::Flash,
+        (4, "mma") => &stage4::OnTensorCores(Rung::Mma),
+        (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
+        (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
         (5, "update_cache") => &stage5::UpdateCache,
         (5, "decode") => &stage5::DecodeTask { splitting: false },
         (5, "split") => &stage5::DecodeTask { splitting: true },

@@ -1,18 +1,34 @@
-//! Task `flash` of stage 4.
+//! Tasks `flash`, `mma`, `swizzle` and `pipeline` of stage 4.
 
 use conformance::device::Device;
 use conformance::layout::Layout;
-use conformance::{AnyError, Judge, suites};
+use conformance::{AnyError, Element, Judge, suites};
+use half::f16;
 use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
-use super::stage2::read;
 use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
+use crate::remote::Bonus;
 
 /// FlashAttention as one kernel.
 pub(super) struct Flash;
+
+/// The same on tensor cores: the bonus task that a rung solves.
+pub(super) struct OnTensorCores(pub Rung);
+
+/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`].
+const SMALL: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
+
+impl OnTensorCores {
+    fn learner<'a>(&self, rig: &Rig<'a>) -> Bonus<'a> {
+        Bonus {
+            remote: rig.remote,
+            rung: self.0,
+        }
+    }
+}
 
 impl Exam for Flash {
     fn place(&self) -> Place {
@@ -33,15 +49,7 @@ impl Exam for Flash {
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
-        let probes = probes::attention(self.lacks());
-        cause::explain(
-            wrong,
-            cause::solved(probes, |problem, output| {
-                let packed = [Layout::Packed; 4];
-                *output = suites::stage4::solve(rig.device, rig.remote, problem, packed)?;
-                Ok::<_, AnyError>(())
-            }),
-        )
+        explained(wrong, rig.device, rig.remote)
     }
 
     fn timed_case(&self) -> &'static str {
@@ -49,41 +57,109 @@ impl Exam for Flash {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let small: &[_] = &[([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
         let (problems, seed): (&[_], _) = match input {
             Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
-            Input::Repeated | Input::Large => (small, 0),
+            Input::Repeated | Input::Large => (&SMALL, 0),
         };
-        by!(whose, rig.remote, &reference(rig)?, |own| {
-            all(problems, |&(sizes, causal)| {
-                forward(own, rig.device, sizes, causal, seed)
-            })
+        by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
+            computed::<f32>(own, rig.device, problems, seed)
         })
     }
 }
 
-/// The stage's own implementation, by the first rung.
-fn reference(rig: &Rig<'_>) -> Result<Stage4, AnyError> {
+impl Exam for OnTensorCores {
+    fn place(&self) -> Place {
+        OWN_KERNELS
+    }
+
+    fn lacks(&self) -> &'static [Feature] {
+        &Rung::LACKS
+    }
+
+    /// Of 15 head dimensions 3 are asked for.
+    fn random(&self) -> u64 {
+        40
+    }
+
+    fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
+        suites::stage4::attention::<f16>(judge, rig.device, &self.learner(rig));
+    }
+
+    fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
+        explained::<f16>(wrong, rig.device, &self.learner(rig))
+    }
+
+    fn forbids_conflicts(&self) -> bool {
+        self.0 == Rung::Swizzle
+    }
+
+    fn timed_case(&self) -> &'static str {
+        "b1_h4_n256_d128_f16_causal"
+    }
+
+    fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let (problems, seed): (&[_], _) = match input {
+            Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
+            Input::Repeated | Input::Large => (&SMALL, 0),
+        };
+        by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
+            computed::<f16>(own, rig.device, problems, seed)
+        })
+    }
+}
+
+/// The stage's own implementation, by a rung.
+fn reference(rig: &Rig<'_>, rung: Rung) -> Result<Stage4, AnyError> {
     let attention = Attention::new(rig.device.stream.context());
     let attention = attention?;
     Ok(Stage4 {
         stream: rig.device.stream.clone(),
-        attention: attention.with_mode(Mode::Rung(Rung::Flash)),
+        attention: attention.with_mode(Mode::Rung(rung)),
     })
 }
 
-/// Computes one problem of these sizes, and returns its outputs.
-pub(crate) fn forward<F: Fused>(
-    own: &F,
+/// Why values on tensors of `T` are wrong.
+fn explained<T: Element>(
+    wrong: &Wrong,
+    device: &Device,
+    own: &impl Fused<T>,
+) -> Option<(Explanation, String)> {
+    let probes = probes::attention_in(T::DTYPE, &Rung::LACKS);
+    cause::explain(
+        wrong,
+        cause::solved(probes, |problem, output| {
+            *output = suites::stage4::solve(device, own, problem, [Layout::Packed; 4])?;
+            Ok::<_, AnyError>(())
+        }),
+    )
+}
+
+/// The outputs of some problems.
+fn computed<T: Element>(
+    own: &impl Fused<T>,
+    device: &Device,
+    problems: &[([usize; 4], bool)],
+    seed: u64,
+) -> Result<Vec<f32>, AnyError> {
+    all(problems, |&(sizes, causal)| {
+        forward(own, device, sizes, causal, seed)
+    })
+}
+
+/// Computes one problem of these sizes on tensors of `T`, and returns its outputs.
+pub(crate) fn forward<T: Element>(
+    own: &impl Fused<T>,
     device: &Device,
     [heads, nq, nk, head_dim]: [usize; 4],
     causal: bool,
     seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
     let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim), seed);
-    let [q, k, v] = host.each_ref().map(|x| device.upload(x));
-    let mut o = device.upload(&vec![f32::NAN; heads * nq * head_dim]);
-    let mut lse = device.upload(&vec![f32::NAN; heads * nq]);
+    let [q, k, v] = host
+        .each_ref()
+        .map(|x| device.input::<T>(x, Layout::Packed));
+    let mut o = device.filled::<T>(f32::NAN, heads * nq * head_dim);
+    let mut lse = device.filled::<f32>(f32::NAN, heads * nq);
     let sizes = Sizes {
         batch: 1,
         heads,
@@ -96,11 +172,12 @@ pub(crate) fn forward<F: Fused>(
         causal,
         ..Shape::packed(sizes)
     };
-    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
+    let inputs = Inputs::new(q.view(), k.view(), v.view());
     let outputs = Outputs {
         o: o.as_view_mut(),
         lse: Some(lse.as_view_mut()),
     };
     own.forward(inputs, outputs, &shape)?;
-    read(device, &[&o, &lse])
+    let o = device.read(&o)?.into_iter().map(T::to_f32);
+    Ok(o.chain(device.read(&lse)?).collect())
 }

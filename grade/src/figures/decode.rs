@@ -33,7 +33,7 @@ pub(super) fn measure(rig: &Rig<'_>, splitting: bool, figures: &mut Figures) {
     };
     let recomputed = |n| {
         references(HEADS, || {
-            forward(&stage4, rig.device, [1, n, n, HEAD_DIM], true, 0).map(drop)
+            forward::<f32>(&stage4, rig.device, [1, n, n, HEAD_DIM], true, 0).map(drop)
         })
     };
     let own = learner(rig, splitting);

@@ -31,12 +31,12 @@ pub(super) fn measure(rig: &Rig<'_>, figures: &mut Figures) {
             let heads = batch * HEADS;
             let sizes = |n| [1, n, n, HEAD_DIM];
             let yours = |n| {
-                let work = || forward(rig.remote, rig.device, sizes(n), causal, 0).map(drop);
+                let work = || forward::<f32>(rig.remote, rig.device, sizes(n), causal, 0).map(drop);
                 learners(rig.remote, heads, work)
             };
             let reference = |n| {
                 references(heads, || {
-                    forward(&tiled, rig.device, sizes(n), causal, 0).map(drop)
+                    forward::<f32>(&tiled, rig.device, sizes(n), causal, 0).map(drop)
                 })
             };
             let mask = if causal { "causal" } else { "not causal" };

@@ -1,22 +1,34 @@
 //! Stage 4's interface.
 
+use cudarc::driver::DeviceRepr;
+use exercise_kit::frame::Plain;
 use exercise_kit::stage4::Call;
-use stage4_flash_cuda::{Fused, Inputs, Outputs, Shape};
+use half::f16;
+use stage4_flash_cuda::{Fused, Inputs, Outputs, Rung, Shape};
 
 use super::{Error, Remote};
 
-impl Fused for Remote {
-    type Error = Error;
+/// The learner's kernel of a bonus task, on tensors of f16.
+#[derive(Debug)]
+pub struct Bonus<'a> {
+    /// The program.
+    pub remote: &'a Remote,
+    /// The task, by the rung that solves it.
+    pub rung: Rung,
+}
 
-    fn forward(
+impl Remote {
+    fn attend<T: Plain + DeviceRepr>(
         &self,
-        inputs: Inputs<'_>,
-        outputs: Outputs<'_>,
+        bonus: Option<Rung>,
+        inputs: Inputs<'_, T>,
+        outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         let Outputs { mut o, mut lse } = outputs;
         let lengths = &inputs.key_lengths;
         let call = Call {
+            bonus,
             q: self.read(&inputs.q)?,
             k: self.read(&inputs.k)?,
             v: self.read(&inputs.v)?,
@@ -29,6 +41,19 @@ impl Fused for Remote {
         };
         self.into_views(call, &mut o, lse.as_mut())
     }
+}
+
+impl Fused for Remote {
+    type Error = Error;
+
+    fn forward(
+        &self,
+        inputs: Inputs<'_>,
+        outputs: Outputs<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.attend(None, inputs, outputs, shape)
+    }
 
     /// True if the task asks for it: what the learner's code says does not count.
     fn has_head_dim(&self, head_dim: usize) -> bool {
@@ -40,5 +65,27 @@ impl Fused for Remote {
     }
 }
 
-/// The head dimensions of the task.
+impl Fused<f16> for Bonus<'_> {
+    type Error = Error;
+
+    fn forward(
+        &self,
+        inputs: Inputs<'_, f16>,
+        outputs: Outputs<'_, f16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.remote.attend(Some(self.rung), inputs, outputs, shape)
+    }
+
+    /// True if the task asks for it, as above.
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        Rung::HEAD_DIMS.contains(&head_dim)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        error.argument()
+    }
+}
+
+/// The head dimensions of task `flash`.
 const HEAD_DIMS: [usize; 4] = [16, 40, 64, 128];

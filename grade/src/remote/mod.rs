@@ -12,6 +12,7 @@ mod steps;
 
 pub use decoding::Decoder;
 pub use far::OTHERS;
+pub use fused::Bonus;
 
 use std::cell::{Cell, RefCell};
 use std::mem::take;
@@ -226,11 +227,11 @@ impl Remote {
     /// # Errors
     ///
     /// [`Error`].
-    pub fn into_views<C: Serialize, T: Plain + DeviceRepr>(
+    pub fn into_views<C: Serialize, T: Plain + DeviceRepr, U: Plain + DeviceRepr>(
         &self,
         call: C,
         first: &mut CudaViewMut<'_, T>,
-        second: Option<&mut CudaViewMut<'_, T>>,
+        second: Option<&mut CudaViewMut<'_, U>>,
     ) -> Result<(), Error> {
         let (outcome, mut outputs) = self.call(call)?;
         let mut written = self.write(&mut outputs, first);
@@ -340,6 +341,7 @@ fn done(outcome: Outcome) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use exercise_kit::message::Means;
 
     #[test]
     fn a_reply_is_shortened() {
@@ -355,6 +357,7 @@ mod tests {
                 read_bytes: 1,
                 write_bytes: 1,
                 bound: String::new(),
+                means: Means::default(),
                 detail: None,
             }],
             to_host: 0,

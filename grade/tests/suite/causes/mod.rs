@@ -7,6 +7,7 @@ mod decoding;
 mod layer;
 mod product;
 mod softmax;
+mod tensor_core;
 mod tiles;
 
 use std::collections::BTreeSet;

@@ -429,15 +429,17 @@ fn no_task_is_begun_when_the_time_of_the_submission_is_over() {
     let mut builds = 0;
     let count = |step: Step<'_>| builds += usize::from(matches!(step, Step::Building(_)));
     let grade = grade(&settings, &tasks, count).unwrap();
-    assert_eq!(builds, 1);
+    let starts = grade.tasks.iter().map(|task| {
+        assert_eq!(task.score, 0.0);
+        task.headline.starts_with("Not run: ")
+    });
+    // Time for bonus tasks is apart.
+    assert_eq!(Vec::from_iter(starts), [false, true, false], "{grade:#?}");
     assert!(
         grade.tasks[0].headline.contains("was stopped"),
         "{grade:#?}"
     );
-    for task in &grade.tasks[1..] {
-        assert!(task.headline.starts_with("Not run: "), "{task:#?}");
-        assert_eq!(task.score, 0.0);
-    }
+    assert_eq!(builds, 1);
 }
 
 #[test]
@@ -446,7 +448,7 @@ fn a_file_that_is_absent_is_named() {
     fs::create_dir_all(places.submission.join("stage4/src")).unwrap();
     let launch = solution("stage4/src/launch.rs");
     fs::write(places.submission.join("stage4/src/launch.rs"), launch).unwrap();
-    let tasks = select(Some(4), None).unwrap();
+    let tasks = select(Some(4), Some("flash")).unwrap();
     let grade = grade(&Settings::new(places), &tasks, |_| {}).unwrap();
     let [task] = &grade.tasks[..] else {
         panic!("{grade:#?}");
@@ -455,6 +457,37 @@ fn a_file_that_is_absent_is_named() {
     assert!(
         task.findings.iter().all(|finding| finding.cause.is_none()),
         "{task:#?}"
+    );
+}
+
+/// A submission from before there were bonus tasks has nothing of them, and a `lib.rs` that does not know them.
+#[test]
+fn a_bonus_that_a_submission_lacks_is_not_begun() {
+    let places = Places::submission(root(), "without-bonus", tmp("without-bonus"));
+    let sources = places.submission.join("stage4/src");
+    fs::create_dir_all(&sources).unwrap();
+    let lib = fs::read_to_string(root().join("exercises/stage4/src/lib.rs")).unwrap();
+    let code = lib.lines().filter(|line| !line.starts_with("//!"));
+    let code = code.collect::<Vec<_>>().join("\n");
+    for file in ["mma", "swizzle", "pipeline", "tensor_cores"] {
+        assert!(!code.contains(file), "{file}");
+    }
+    fs::write(sources.join("lib.rs"), lib).unwrap();
+    let mut tasks = select(Some(4), None).unwrap();
+    tasks.retain(|task| task.bonus);
+    assert_eq!(tasks.len(), 3);
+    not_begun(&grade(&Settings::new(places), &tasks, |_| {}).unwrap());
+}
+
+/// A submission may have no link, so that the exercise has a copy.
+#[test]
+fn the_header_of_stage_4_is_that_of_the_ladder() {
+    let read = |folder: &str| fs::read_to_string(root().join(folder).join("kernels/mma.cuh"));
+    let [given, own] =
+        ["exercises/stage4", "stage4-flash-cuda"].map(|folder| read(folder).unwrap());
+    assert!(
+        given == own,
+        "copy stage4-flash-cuda/kernels/mma.cuh to exercises/stage4/kernels/"
     );
 }
 
