@@ -44,12 +44,14 @@ constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
 constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
+// ANCHOR: place
 // The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
 // with 8 / PLACES - 1 others.
 template <int ROWS>
 __device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
     return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
 }
+// ANCHOR_END: place
 
 // Copies rows [first, first + ROWS) of a matrix that ends before row `end`; the others are zeros.
 template <int ROWS>

@@ -56,6 +56,7 @@ __device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
     return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
 }
 
+// ANCHOR: copy
 // Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the
 // others are zeros. One group.
 template <int ROWS>
@@ -68,6 +69,7 @@ __device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matri
     }
     cp_async_commit_group();
 }
+// ANCHOR_END: copy
 
 extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     const Vector* q,  // [B, H, nq, D] f16
@@ -108,9 +110,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     float sum_reg[2] = {};  // of rows g and g + 8: this lane's keys
     float max_reg[2] = {LOWEST, LOWEST};  // what is subtracted from the exponents of a row: at most ROOM below their maximum
     for (int key = 0; key < key_end; key += BLOCK_KV) {
+        // ANCHOR: wait_for_k
         cp_async_wait_group<0>();
         __syncthreads();  // so that no thread reads q or k before all of it is there, or copies v while another reads it
         copy_rows(v_smem, v_head, key, nk);
+        // ANCHOR_END: wait_for_k
         // ANCHOR: scores
         float s_reg[BLOCK_KV / 8][4] = {};
         for (int c = 0; c < CHUNKS; c += 2) {
@@ -124,8 +128,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
             }
         }
         // ANCHOR_END: scores
+        // ANCHOR: next_k
         __syncthreads();  // so that no thread copies the next k while another still reads this one
         copy_rows(k_smem, k_head, key + BLOCK_KV, nk);  // zeros behind the last tile
+        // ANCHOR_END: next_k
         if (key + BLOCK_KV > whole) {
             for (int e = 0; e < BLOCK_KV / 2; e++) {
                 const int i = first + row + g + e / 2 % 2 * 8;
@@ -145,6 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
             tile_max_reg[r] = factor * row_max(max);
             grows |= tile_max_reg[r] > max_reg[r] + ROOM;
         }
+        // ANCHOR: grows
         if (__any_sync(0xffffffffu, grows)) {
             for (int r = 0; r < 2; r++) {
                 const float max = fmaxf(max_reg[r], tile_max_reg[r]);
@@ -156,13 +163,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
                 }
             }
         }
+        // ANCHOR_END: grows
+        // ANCHOR: exponent
         for (int e = 0; e < BLOCK_KV / 2; e++) {
             float& s = s_reg[e / 4][e % 4];
             s = ex2_approx_ftz_f32(fmaf(factor, s, -max_reg[e / 2 % 2]));
             sum_reg[e / 2 % 2] += s;
         }
+        // ANCHOR_END: exponent
+        // ANCHOR: wait_for_v
         cp_async_wait_group<1>();  // v is there; the next k may be on its way
         __syncthreads();  // so that no thread reads v before every thread's part of it is there
+        // ANCHOR_END: wait_for_v
         // ANCHOR: accumulate
         for (int j = 0; j < BLOCK_KV; j += 16) {
             const float(&left)[4] = s_reg[j / 8], (&right)[4] = s_reg[j / 8 + 1];

@@ -110,9 +110,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
         }
         q_smem[at(x / CHUNKS, x % CHUNKS)] = vector;
     }
+    // ANCHOR: lanes
     const unsigned q_lane = shared_address(&q_smem[at(row + lane % 16, lane / 16)]);
     const unsigned k_lane = shared_address(&k_smem[at(lane / 16 * 8 + lane % 8, lane / 8 % 2)]);
     const unsigned v_lane = shared_address(&v_smem[at(lane % 16, lane / 16)]);
+    // ANCHOR_END: lanes
     float o_reg[CHUNKS][2][4] = {};
     float sum_reg[4] = {};  // of rows g + 8 w: this lane's keys
     float max_reg[4] = {LOWEST, LOWEST, LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
