@@ -20,6 +20,42 @@ macro_rules! flash_lanes {
     };
 }
 
+// A launch of a rung in f16 with one tile of 64 queries and keys, at D = 16, whose elements tell where they come from.
+macro_rules! one_tile {
+    ($kernel:literal, $lines:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/",
+            $kernel,
+            " -D HEAD_DIM=16 --grid 1 --arg 'f16[1024]=iota' --arg 'f16[1024]=iota' --arg 'f16[1024]=iota' --arg 'f16[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0 --arg i32=0 ",
+            $lines
+        )
+    };
+}
+
+// The same at D = 64, where a row takes all banks.
+macro_rules! one_tile_of_64 {
+    ($kernel:literal, $lines:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/",
+            $kernel,
+            " --grid 1 --arg 'f16[4096]=zeros' --arg 'f16[4096]=zeros' --arg 'f16[4096]=zeros' --arg 'f16[4096]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.125 --arg i32=0 ",
+            $lines
+        )
+    };
+}
+
+// The same with three tiles of keys, at D = 16.
+macro_rules! three_tiles {
+    ($kernel:literal, $lines:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/",
+            $kernel,
+            " -D HEAD_DIM=16 --grid 1 --arg 'f16[1024]=zeros' --arg 'f16[3072]=zeros' --arg 'f16[3072]=zeros' --arg 'f16[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=192 --arg f32=0.25 --arg i32=0 ",
+            $lines
+        )
+    };
+}
+
 // The blocks. A block that no chapter shows, or that is stale, fails `cargo book check`.
 const BLOCKS: &[Block] = &[
     // The chapter on how a GPU runs a kernel.
@@ -109,6 +145,32 @@ const BLOCKS: &[Block] = &[
         "register-lanes",
         "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 94 --line 97",
     ),
+    // The rungs of stage 4 on tensor cores.
+    output("ladder-f16", "stage4-flash-cuda", "ladder --f16"),
+    recorded("rounding", "trace gpu/kernels/rounding.cu --line 33 --line 34 --line 35"),
+    recorded("rounded-sums", "trace gpu/kernels/rounded_sums.cu --line 22 --line 23 --line 24"),
+    recorded("rounded-attention", "trace gpu/kernels/rounded_attention.cu --line 64 --line 65 --line 66"),
+    recorded("mma-lanes", one_tile!("4_mma.cu", "--line 56 --line 149")),
+    recorded("mma-banks", one_tile_of_64!("4_mma.cu", "--line 56 --steps 1")),
+    recorded("swizzle-lanes", one_tile!("5_swizzle.cu", "--line mma.cuh:47 --line mma.cuh:55 --steps 10")),
+    recorded("swizzle-banks", one_tile_of_64!("5_swizzle.cu", "--line mma.cuh:47 --steps 16")),
+    recorded(
+        "swizzle-steps",
+        three_tiles!("5_swizzle.cu", "--line 63 --line 93 --line 145 --line mma.cuh:47 --line mma.cuh:55"),
+    ),
+    recorded(
+        "pipeline-steps",
+        three_tiles!("6_pipeline.cu", "--line 115 --line 132 --line 176 --line 195 --line mma.cuh:47 --line mma.cuh:55 --line mma.cuh:61 --line mma.cuh:72"),
+    ),
+    recorded(
+        "reuse-lanes",
+        "trace stage4-flash-cuda/kernels/7_reuse.cu -D HEAD_DIM=16 --grid 1 --shared 8192 --arg 'f16[2048]=zeros' --arg 'f16[1024]=zeros' --arg 'f16[1024]=zeros' --arg 'f16[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=64 --arg f32=0.25 --arg i32=0 --line mma.cuh:47 --steps 6",
+    ),
+    output("fault-fragment-columns", "gpu", "check kernel-corpus/kernels/bug_global_race_mma_fragment_columns.cu"),
+    output("fault-matrix-row", "gpu", "check kernel-corpus/kernels/bug_misaligned_ldmatrix_row.cu"),
+    output("fault-group-count", "gpu", "check kernel-corpus/kernels/bug_copy_in_flight_wrong_count.cu"),
+    output("fault-copy-barrier", "gpu", "check kernel-corpus/kernels/bug_shared_race_copy_without_barrier.cu"),
+    output("fault-dynamic", "gpu", "check stage4-flash-cuda/kernels/7_reuse.cu --shared 16384"),
     output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
     output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),
     // Stage 5.

@@ -5,6 +5,7 @@
 //! | `{{code PATH ANCHOR}}` | the quoted code under its path; the whole file without ANCHOR |
 //! | `{{output NAME}}` | a generated block: command and output |
 //! | `{{table PATH NAME}}` | a table that a README holds between `<!-- NAME -->` and `<!-- end of NAME -->` |
+//! | `{{rungs NAME FILE…}}` | lines of a generated table, each in a column: those of the kernel files named |
 //! | `{{number NAME KEY}}` | a figure of a profile |
 //! | `{{part NAME PART}}` | the modelled time of a part of a launch, from a profile |
 //! | `{{ratio NAME KEY NAME KEY}}` | the first figure over the second |
@@ -94,6 +95,7 @@ fn replaced(directive: &str) -> Result<String> {
         ["code", path, anchor] => code(path, anchor),
         ["output", name] => generated::block(name),
         ["table", path, name] => quote::table(path, name),
+        ["rungs", name, ref files @ ..] => rungs(name, files),
         ["number", name, key] => generated::number(name, key),
         ["part", name, part] => generated::part(name, part),
         ["ratio", a, a_key, b, b_key] => generated::ratio((a, a_key), (b, b_key)),
@@ -122,6 +124,38 @@ fn code(path: &str, anchor: &str) -> Result<String> {
     let (code, language) = (quote::code(path, anchor)?, quote::language(path));
     let file = format!("<div class=\"source\">{path}</div>");
     Ok(format!("{file}\n\n```{language}\n{code}\n```"))
+}
+
+/// The lines of a generated table whose first cell names one of the files, turned so that each is a column.
+fn rungs(name: &str, files: &[&str]) -> Result<String> {
+    let block = generated::block(name)?;
+    let (source, table) = block.split_once("\n\n").context("it is no table")?;
+    let cells = |line: &str| line.split('|').map(str::trim).map(str::to_owned).collect();
+    let lines = table.lines().filter(|line| line.starts_with('|'));
+    let lines: Vec<Vec<String>> = lines.map(cells).collect();
+    let (header, _) = lines.split_first().context("the table is empty")?;
+    let mut columns = vec![header];
+    for file in files {
+        let of_file = |line: &&Vec<String>| line[1] == format!("`{file}`");
+        let before = columns.len();
+        columns.extend(lines.iter().filter(of_file));
+        if columns.len() == before {
+            bail!("the table has no line of {file}");
+        }
+    }
+    let mut turned = format!("{source}\n\n");
+    for row in 1..header.len() - 1 {
+        let shown: Vec<&str> = columns.iter().map(|column| &*column[row]).collect();
+        if shown[1..].iter().all(|cell| *cell == "–") {
+            continue; // a device that runs none of them
+        }
+        let shown = shown.join(" | ");
+        turned += &match row {
+            1 => format!("| {shown} |\n|{}\n", "---|".repeat(columns.len())),
+            _ => format!("| {shown} |\n"),
+        };
+    }
+    Ok(turned)
 }
 
 /// A recording and the lines of the files that it names, from the first to the last, as JSON in the page.
@@ -166,6 +200,8 @@ mod tests {
             "{{part profile-head nonsense}}",
             "{{arithmetic h100 gemm-nt-naive nonsense}}",
             "{{output no_such_block}}",
+            "{{rungs ladder-f16 no_such_file.cu}}",
+            "{{rungs profile-head 4_mma.cu}}",
             "{{table README.md no_such_table}}",
             "{{nonsense}}",
             "{{figure open",

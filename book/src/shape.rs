@@ -34,6 +34,10 @@ const CHAPTERS: &[Chapter] = &[
     host("stage3/tiles.md", Some("3/flash")),
     device("stage4/first-rung.md", Some("4/flash")),
     device("stage4/register-tiles.md", None),
+    device("stage4/tensor-cores.md", None),
+    device("stage4/swizzle.md", None),
+    device("stage4/pipeline.md", None),
+    device("stage4/reuse.md", None),
     device("stage4/options.md", None),
     device("stage5/update.md", Some("5/update_cache")),
     device("stage5/decode.md", Some("5/decode")),
@@ -138,7 +142,7 @@ fn lacking(chapter: &Chapter, text: &str) -> Vec<String> {
         ) || part(text, "## Your task").is_some_and(|part| part.contains("-wrong}}")),
         "a report of what goes wrong",
     );
-    let counters = ["{{number ", "{{output "];
+    let counters = ["{{number ", "{{output ", "{{rungs "];
     demand(
         !chapter.device || in_part("## What the counters say", &counters),
         "what the counters say",

@@ -43,12 +43,12 @@ fn all() -> impl Iterator<Item = &'static Figure> {
 /// The names of all pictures.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let drawn = all().map(|figure| figure.name);
-    drawn.chain(recorded::FIGURES.iter().map(|figure| figure.name))
+    drawn.chain(recorded::all().map(|figure| figure.name))
 }
 
 /// A picture with its caption.
 pub fn html(name: &str) -> Result<String> {
-    if let Some(figure) = recorded::FIGURES.iter().find(|figure| figure.name == name) {
+    if let Some(figure) = recorded::all().find(|figure| figure.name == name) {
         let recordings = figure.recordings.iter();
         let recordings: Result<Vec<_>> =
             recordings.map(|name| generated::recording(name)).collect();
@@ -78,8 +78,7 @@ pub fn html(name: &str) -> Result<String> {
 
 /// The generated blocks that pictures are drawn from, by the picture's name.
 pub fn recordings() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let figures = recorded::FIGURES.iter();
-    figures.map(|figure| (figure.name, figure.recordings))
+    recorded::all().map(|figure| (figure.name, figure.recordings))
 }
 
 fn html_of(canvas: &Canvas, size: (u32, u32), description: &str, caption: &str) -> String {

@@ -1,6 +1,8 @@
 //! Pictures of real runs: drawn from recordings of `gpu trace`, which are generated blocks.
 
 mod attention;
+mod formats;
+mod tensor_cores;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +20,14 @@ pub struct Recorded {
     pub draw: fn(&[Recording]) -> Result<Picture>,
 }
 
-pub const FIGURES: &[Recorded] = &[
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Recorded> {
+    [FIGURES, formats::FIGURES, tensor_cores::FIGURES]
+        .into_iter()
+        .flatten()
+}
+
+const FIGURES: &[Recorded] = &[
     Recorded {
         name: "coalesced",
         recordings: &["coalescing"],
