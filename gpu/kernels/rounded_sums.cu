@@ -1,7 +1,7 @@
 // Sums of equal weights in f32, f16 and bf16: in the short formats the sum stops growing.
 //
-// Idea: 4,096 weights of 2^-12 add up to 1. A sum in f16 has 11 bits: at 0.5 the next number is
-// 2^-11 away, a weight is half of that, and the tie is rounded down. Shown by `gpu trace`, for the book.
+// Idea: 4,096 weights of 2^-12 add up to 1. A sum in f16 has 11 bits: at 0.5 its step is 2^-11, a
+// weight is half of that, and the tie is rounded down. Shown by `gpu trace`, for the book.
 // Grid: 1. Block: 32 threads, one warp. Lane i adds the first 128 (i + 1) weights.
 // Writes: sums[format][i].
 //
