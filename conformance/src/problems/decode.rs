@@ -115,6 +115,12 @@ pub fn problems() -> Vec<Problem> {
         late: true,
         ..Row::new(4, 2, 64, &[1100, 700])
     });
+    // A group of more heads than a tile of tensor cores has rows.
+    rows.push(Row {
+        late: true,
+        dtype: Dtype::F16,
+        ..Row::new(40, 2, 64, &[1100, 700])
+    });
     // So many blocks that few of them share the keys of a sequence.
     rows.push(Row {
         late: true,
