@@ -7,14 +7,14 @@ use cudarc::driver::{
 };
 use gpu::arguments::{Checks, OptionalArg};
 
-use crate::library::{self, CacheArgument, CountsMut, Launch, Update, Variant};
+use crate::library::{self, CacheArgument, CountsMut, Device, Launch, Update, Variant};
 use crate::{
     CacheShape, CacheViewMut, Dtype, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
     PerSequence, Rung, Shape, Workspace, ladder,
 };
 
 /// The kernels and their headers, which kernels of other packages may include.
-pub static KERNELS: gpu::Bundle = gpu::bundle!();
+pub static KERNELS: gpu::Bundle = gpu::bundle!(stage4_flash_cuda::KERNELS);
 
 /// The operation's name in errors.
 const OPERATION: &str = "decode";
@@ -39,7 +39,7 @@ pub struct Decode {
     mode: Mode,
     /// Number of splits of a sequence, instead of the rule's.
     splits: Option<usize>,
-    sms: usize,
+    device: Device,
     kernels: Mutex<HashMap<Variant, CudaFunction>>,
 }
 
@@ -48,14 +48,17 @@ impl Decode {
     ///
     /// # Errors
     ///
-    /// The driver's, if it does not tell how many SMs the device has.
+    /// The driver's, if it does not tell how many SMs and which capability the device has.
     pub fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let sms = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         Ok(Self {
             context: context.clone(),
             mode: Mode::default(),
             splits: None,
-            sms: usize::try_from(context.attribute(sms)?).unwrap_or(1),
+            device: Device {
+                sms: usize::try_from(context.attribute(sms)?).unwrap_or(1),
+                tensor_cores: context.compute_capability()? >= (8, 0),
+            },
             kernels: Mutex::default(),
         })
     }
@@ -89,8 +92,8 @@ impl Decode {
         match (self.mode, self.splits) {
             (Mode::Rung(Rung::Decode), _) => 1,
             (_, Some(splits)) => splits,
-            (Mode::Rung(rung), None) => rung.splits(cache, shape, longest, self.sms),
-            (Mode::Library, None) => library::splits_of(cache, shape, longest, self.sms),
+            (Mode::Rung(rung), None) => rung.splits(cache, shape, longest, self.device.sms),
+            (Mode::Library, None) => library::splits_of(cache, shape, longest, self.device),
         }
     }
 
@@ -119,9 +122,9 @@ impl Decode {
         let splits = self.splits(&inputs.cache.shape, shape, longest.unwrap_or(0));
         check_splits(&checks, splits)?;
         if let Mode::Rung(rung) = self.mode {
-            return match ladder::check_decode(&checks, stream, &inputs, &outputs, shape)? {
+            return match rung.check(&checks, stream, &inputs, &outputs, shape)? {
                 true => {
-                    let kernel = |file, kernel| self.function((file, vec![]), kernel);
+                    let kernel = |variant, kernel| self.function(variant, kernel);
                     let blocks = rung.blocks(&inputs.cache.shape, shape);
                     let grid = match (rung, self.splits) {
                         (Rung::Split, None) => None, // `split::launch` has the rule of `splits` in it
@@ -179,7 +182,7 @@ impl Decode {
         splits: usize,
     ) -> Result<Launch, Error> {
         let function = |variant, kernel| self.function(variant, kernel);
-        Launch::plan(checks, stream, inputs, shape, splits, function)
+        Launch::plan(checks, stream, inputs, shape, splits, self.device, function)
     }
 
     fn combine(&self) -> Result<CudaFunction, Error> {
@@ -226,7 +229,8 @@ impl Decode {
     }
 
     /// Writes the keys and values of new tokens into a cache, converted to its element type (round
-    /// to nearest, ties to even): launches on `stream`, and does not wait.
+    /// to nearest, ties to even): launches on `stream`, and does not wait. In the f16 cache of
+    /// [`Rung::Mma`] the library writes them.
     ///
     /// The lengths of the cache count the new tokens already: the first `counts` rows of a sequence
     /// become its last tokens. So a sequence has at most `max_seq` tokens, new ones included.
@@ -245,7 +249,7 @@ impl Decode {
     ) -> Result<(), Error> {
         let checks = Checks::new("update_cache", &self.context);
         checks.device("stream", stream.context())?;
-        if self.mode != Mode::Library {
+        if matches!(self.mode, Mode::Rung(rung) if rung.dtype() == Dtype::F32) {
             return match ladder::check_update(&checks, stream, &cache, &counts, &new)? {
                 true => {
                     let kernel = self.function(("update_cache.cu", vec![]), "update_cache")?;

@@ -5,7 +5,6 @@ use cudarc::driver::CudaStream;
 
 use crate::{
     CacheShape, CacheViewMut, Decode, Error, Inputs, Mode, NewTokens, Outputs, PerSequence, Shape,
-    ladder,
 };
 
 /// An implementation of decoding in device memory. The suite of `conformance` judges anything that
@@ -78,7 +77,7 @@ impl Decoding for Stage5 {
     fn has_cache(&self, shape: &CacheShape, paged: bool) -> bool {
         match self.decode.mode() {
             Mode::Library => true,
-            Mode::Rung(_) => ladder::has_cache(shape, paged),
+            Mode::Rung(rung) => rung.has_cache(shape, paged),
         }
     }
 

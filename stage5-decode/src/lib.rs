@@ -4,9 +4,9 @@
 //! query for each head, or a few, against a long cache: it reads all of the cache and computes
 //! little, so it is as fast as memory is. Two things are here:
 //!
-//! - **The ladder**, to be read and written: packed f32 tensors, one idea a file, each rung
-//!   one step from the last. All but `3_grouped.cu` is the solution of exercise 5.
-//!   `ladder/` has the launches.
+//! - **The ladder**, to be read and written: packed tensors, one idea a file, each rung one step
+//!   from the last. All but `3_grouped.cu` and `4_mma.cu` is the solution of exercise 5. `ladder/`
+//!   has the launches.
 //!
 //!   | kernel file | idea |
 //!   |---|---|
@@ -14,6 +14,7 @@
 //!   | `1_decode.cu` | a block for each query walks the cache |
 //!   | `2_split.cu` | FlashDecoding: blocks for parts of a sequence, merged by `combine.cu` |
 //!   | `3_grouped.cu` | one read of keys and values serves the heads of a group |
+//!   | `4_mma.cu` | tensor cores multiply all heads of a group at once; keys and values in f16 |
 //!
 //! - **The library**, to be called: f32, f16 and bf16 caches, contiguous or in pages, windows,
 //!   strides, several queries, any head dimension from 1 to 256. `library/` has its parts.

@@ -8,16 +8,18 @@ pub enum Mode {
     /// The library's kernels, with every option.
     #[default]
     Library,
-    /// A rung: f32, a contiguous cache, packed tensors, no window. Any other call is a typed error.
+    /// A rung: a contiguous cache of its element type, packed tensors, no window. Any other call is
+    /// a typed error.
     Rung(Rung),
 }
 
 impl Mode {
     /// All modes, in the order of the README's table.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Rung(Rung::Decode),
         Self::Rung(Rung::Split),
         Self::Rung(Rung::Grouped),
+        Self::Rung(Rung::Mma),
         Self::Library,
     ];
 }

@@ -131,7 +131,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for table in &arguments.tables {
         match table {
             Table::Ladder => {
-                let table = ladder::Table::make(&mut estimator, decode)?;
+                let capability = context.compute_capability()?;
+                let table = ladder::Table::make(&mut estimator, decode, &peaks, capability)?;
                 table.print();
                 report.ladder = Some(table);
             }

@@ -155,17 +155,22 @@ mod tests {
             page_size: None,
         };
         let decode = |mode, splits| Operation::Decode { mode, splits };
-        for (operation, page_size) in [
-            (decode(Mode::Rung(Rung::Decode), 1), None),
-            (decode(Mode::Rung(Rung::Split), 3), None),
-            (decode(Mode::Rung(Rung::Grouped), 3), None),
-            (decode(Mode::Library, 3), Some(17)),
-            (Operation::Update { n: 1 }, Some(17)),
-            (Operation::Update { n: 300 }, None),
-            (Operation::Stage4 { nq: 1 }, None),
-            (Operation::Stage4 { nq: 300 }, None),
+        for (operation, dtype, page_size) in [
+            (decode(Mode::Rung(Rung::Decode), 1), Dtype::F32, None),
+            (decode(Mode::Rung(Rung::Split), 3), Dtype::F32, None),
+            (decode(Mode::Rung(Rung::Grouped), 3), Dtype::F32, None),
+            (decode(Mode::Rung(Rung::Mma), 3), Dtype::F16, None),
+            (decode(Mode::Library, 3), Dtype::F32, Some(17)),
+            (Operation::Update { n: 1 }, Dtype::F32, Some(17)),
+            (Operation::Update { n: 300 }, Dtype::F32, None),
+            (Operation::Stage4 { nq: 1 }, Dtype::F32, None),
+            (Operation::Stage4 { nq: 300 }, Dtype::F32, None),
         ] {
-            let case = Case { page_size, ..case };
+            let case = Case {
+                dtype,
+                page_size,
+                ..case
+            };
             let estimate = Estimator::new(&stream, 1).model(operation, case).unwrap();
             assert_eq!(estimate.how, How::Extrapolated);
             let launches = Problem::new(&stream, case, operation).unwrap().profile();

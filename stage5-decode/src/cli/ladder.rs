@@ -1,6 +1,7 @@
 //! The rungs of the ladder and the library on one problem: a line for each, with the
 //! counters that explain its time.
 
+use bench_kit::Peaks;
 use gpu::profile::LaunchProfile;
 use serde::Serialize;
 use stage5_decode::{Decode, Dtype, Mode};
@@ -8,7 +9,7 @@ use stage5_decode::{Decode, Dtype, Mode};
 use super::case::{Case, Operation};
 use super::estimate::{Estimate, Estimator};
 
-/// A long sequence, whose heads of keys have groups of four heads of q.
+/// A long sequence, whose heads of keys have groups of four heads of q. A row has its own type.
 const CASE: Case = Case {
     batch: 1,
     heads: 32,
@@ -27,11 +28,15 @@ const SECTOR: usize = 32;
 #[derive(Debug, Serialize)]
 struct Row {
     kernel: String,
+    /// Element type of keys and values.
+    dtype: &'static str,
     /// Parts of the sequence.
     splits: usize,
     /// `None` on a GPU.
     counters: Option<Counters>,
     time: Option<Estimate>,
+    /// Least bytes of a step over its time, as a share of the device's bandwidth.
+    bandwidth: Option<f64>,
 }
 
 /// Counters of the kernel that attends.
@@ -53,40 +58,65 @@ pub struct Table {
 }
 
 impl Table {
-    /// Estimates every mode.
+    /// Estimates every mode that a device of this compute capability runs: a rung with its element
+    /// type, the library with those of the rungs.
     pub fn make(
         estimator: &mut Estimator,
         decode: impl Fn() -> anyhow::Result<Decode>,
+        peaks: &Peaks,
+        capability: (i32, i32),
     ) -> anyhow::Result<Self> {
         let mut rows = Vec::new();
+        let dtypes = |mode| match mode {
+            Mode::Rung(rung) if rung.capability() > capability => vec![],
+            Mode::Rung(rung) => vec![rung.dtype()],
+            Mode::Library => vec![Dtype::F32, Dtype::F16],
+        };
         for mode in Mode::ALL {
-            eprintln!("ladder: {mode}");
-            let operation = CASE.decode(decode()?, mode);
-            let splits = match operation {
-                Operation::Decode { splits, .. } => splits,
-                _ => 1,
-            };
-            rows.push(Row {
-                kernel: mode.to_string(),
-                splits,
-                time: estimator.estimate(operation, CASE)?,
-                counters: estimator.launches(operation, CASE).and_then(counters),
-            });
+            for dtype in dtypes(mode) {
+                eprintln!("ladder: {mode}, {dtype}");
+                let case = Case { dtype, ..CASE };
+                let operation = case.decode(decode()?, mode);
+                let splits = match operation {
+                    Operation::Decode { splits, .. } => splits,
+                    _ => 1,
+                };
+                let time = estimator.estimate(operation, case)?;
+                let launches = estimator.launches(operation, case);
+                rows.push(Row {
+                    kernel: mode.to_string(),
+                    dtype: dtype.name(),
+                    splits,
+                    counters: launches.and_then(|launches| counters(&case, launches)),
+                    time,
+                    bandwidth: time.map(|time| case.bytes() / time.seconds / peaks.bytes),
+                });
+            }
         }
         Ok(Self { rows })
     }
 
     /// Prints the table.
     pub fn print(&self) {
-        println!("\nladder: {CASE}, D = {}", CASE.head_dim);
+        let Case {
+            batch,
+            heads,
+            kv_heads,
+            keys,
+            head_dim,
+            ..
+        } = CASE;
         println!(
-            "kernel  splits blocks  loads of k, v  warp instructions    bound by       µs  time is"
+            "\nladder: B = {batch}, H = {heads}, H_kv = {kv_heads}, {keys} tokens, D = {head_dim}"
+        );
+        println!(
+            "kernel  k and v splits blocks  loads of k, v  warp instructions    bound by       µs bandwidth  time is"
         );
         for row in &self.rows {
             let Some(time) = row.time else {
                 println!(
-                    "{:8} {:>5}  not enough device memory",
-                    row.kernel, row.splits
+                    "{:8} {:>6} {:>6}  not enough device memory",
+                    row.kernel, row.dtype, row.splits
                 );
                 continue;
             };
@@ -98,22 +128,29 @@ impl Table {
                 ),
             };
             let (seconds, how) = (1e6 * time.seconds, time.how);
+            let share = row.bandwidth.map(|share| format!("{:.1}%", 100.0 * share));
             println!(
-                "{:8} {:>5} {counted} {seconds:>8.1}  {how}",
-                row.kernel, row.splits
+                "{:8} {:>6} {:>6} {counted} {seconds:>8.1} {:>9}  {how}",
+                row.kernel,
+                row.dtype,
+                row.splits,
+                share.unwrap_or_default(),
             );
         }
         println!("loads of k, v: sectors that the kernel loads, over those of keys and values");
         println!(
             "time: of all launches of a step; with more than one split, combine is one of them"
         );
+        println!(
+            "bandwidth: the bytes of a step at least (k, v, q, o once) over its time, of the device's"
+        );
     }
 }
 
 /// Counters of the first launch, of a part of the case that is repeated so many times.
-fn counters((launches, times): (&[LaunchProfile], u64)) -> Option<Counters> {
+fn counters(case: &Case, (launches, times): (&[LaunchProfile], u64)) -> Option<Counters> {
     let launch = launches.first()?;
-    let sectors = 2 * CASE.cache().bytes() / SECTOR;
+    let sectors = 2 * case.cache().bytes() / SECTOR;
     let blocks: u64 = launch.grid.iter().map(|&size| u64::from(size)).product();
     Some(Counters {
         blocks: times * blocks,

@@ -56,22 +56,23 @@ fn keys_and_values_are_read_once(
 fn launches(
     decode: Decode,
     dtype: stage5_decode::Dtype,
-    heads: usize,
+    [heads, kv_heads]: [usize; 2],
     keys: usize,
+    head_dim: usize,
 ) -> Option<Vec<LaunchProfile>> {
     let device = Device::open();
     let shape = CacheShape {
         batch: 1,
-        kv_heads: 8,
+        kv_heads,
         max_seq: keys,
-        head_dim: 64,
+        head_dim,
         dtype,
     };
     let zeros = || device.stream.alloc_zeros::<u8>(shape.bytes()).unwrap();
     let (k, v) = (zeros(), zeros());
     let lengths = device.upload(&[keys as i32]);
-    let q = device.upload(&vec![1.0f32; heads * 64]);
-    let mut o = device.upload(&vec![f32::NAN; heads * 64]);
+    let q = device.upload(&vec![1.0f32; heads * head_dim]);
+    let mut o = device.upload(&vec![f32::NAN; heads * head_dim]);
     let cache = Cache {
         shape,
         k: k.as_view(),
@@ -95,7 +96,7 @@ fn launches(
             &device.stream,
             inputs,
             outputs,
-            &Shape::packed(heads, 1, 64),
+            &Shape::packed(heads, 1, head_dim),
         )?;
         Ok::<_, stage5_decode::Error>(device.stream.synchronize()?)
     };
@@ -115,7 +116,7 @@ fn a_long_sequence_is_split_over_the_device() {
     const KEYS: usize = 65_536;
     const HEADS: usize = 8;
     let time = |decode, keys| {
-        let launches = launches(decode, stage5_decode::Dtype::F16, HEADS, keys)?;
+        let launches = launches(decode, stage5_decode::Dtype::F16, [HEADS, 8], keys, 64)?;
         let seconds: f64 = launches.iter().map(|launch| launch.time.seconds).sum();
         let (blocks, device) = (launches[0].grid[0], launches[0].time.device);
         println!(
@@ -151,8 +152,9 @@ fn a_group_reads_its_keys_once() {
         let Some(launches) = launches(
             library().with_mode(mode),
             stage5_decode::Dtype::F32,
-            32,
+            [32, 8],
             KEYS,
+            64,
         ) else {
             return;
         };
@@ -165,5 +167,60 @@ fn a_group_reads_its_keys_once() {
             1e6 * seconds
         );
         assert!((times..1.02 * times).contains(&read), "{mode}: {read}");
+    }
+}
+
+/// In half precision a group of heads takes as long as its keys and values take from device memory:
+/// by rung 4, whose header says the rest, and by the library.
+#[rstest]
+#[case::rung_4(Mode::Rung(Rung::Mma), Dtype::F16, 32)]
+#[case::library(Mode::Library, Dtype::F16, 64)]
+#[case::library_bf16(Mode::Library, Dtype::Bf16, 64)]
+fn a_group_is_bound_by_device_memory(
+    #[case] mode: Mode,
+    #[case] dtype: Dtype,
+    #[case] heads: usize,
+) {
+    const KEYS: usize = 65_536;
+    let cache = match dtype {
+        Dtype::Bf16 => stage5_decode::Dtype::Bf16,
+        _ => stage5_decode::Dtype::F16,
+    };
+    let all = CacheShape {
+        batch: 1,
+        kv_heads: 8,
+        max_seq: KEYS,
+        head_dim: 128,
+        dtype: cache,
+    };
+    let decode = library().with_mode(mode);
+    let splits = decode.splits(&all, &Shape::packed(heads, 1, 128), KEYS);
+    let group = heads / 8;
+    let decode = decode.with_splits(splits);
+    let Some(launches) = launches(decode, cache, [group, 1], KEYS, 128) else {
+        return;
+    };
+    let total = &launches[0].total;
+    let least = (2 * KEYS * 128 * 2 / 32) as f64;
+    let queries = (splits * group * 128 * 4 / 32) as f64; // a block reads its rows of q
+    let loads = (total.global_loads.sectors as f64 - queries) / least;
+    let (shared, mma) = (total.shared(), total.flops_tensor as f64 / 4096.0);
+    // The blocks of one head of keys are counted; those of the other 7 do the same.
+    let times = launches.iter().map(|launch| launch.repeated(8).seconds);
+    let seconds: f64 = times.sum();
+    let bytes_a_second = 8.0 * 32.0 * least / seconds;
+    let device = launches[0].time.device;
+    println!(
+        "{mode}, {dtype}, {heads} heads: {loads:.4}, {:.1} instructions and {:.1} wavefronts for each mma.sync, \
+         {:.1} µs, {:.0} GB/s, {device}",
+        total.warp_instructions as f64 / mma,
+        shared.wavefronts as f64 / mma,
+        1e6 * seconds,
+        1e-9 * bytes_a_second,
+    );
+    assert!((1.0..1.02).contains(&loads), "{loads}");
+    assert_eq!(shared.wavefronts, shared.ideal, "bank conflicts");
+    if device == "h100" {
+        assert!(bytes_a_second >= 0.9 * 3352e9, "{bytes_a_second}");
     }
 }

@@ -12,6 +12,7 @@ use stage5_decode::{
 const DECODE: Mode = Mode::Rung(Rung::Decode);
 const SPLIT: Mode = Mode::Rung(Rung::Split);
 const GROUPED: Mode = Mode::Rung(Rung::Grouped);
+const MMA: Mode = Mode::Rung(Rung::Mma);
 
 /// The tasks of the suite.
 #[derive(Clone, Copy, PartialEq)]
@@ -50,7 +51,7 @@ fn judge(task: Task, mode: Mode, splits: Option<usize>, part: Part) -> Report {
 
 #[rstest]
 fn solves_the_table(
-    #[values(Mode::Library, DECODE, SPLIT, GROUPED)] mode: Mode,
+    #[values(Mode::Library, DECODE, SPLIT, GROUPED, MMA)] mode: Mode,
 ) -> Result<(), Report> {
     judge(Task::Decode, mode, None, Part::Table).into_result()
 }
@@ -83,10 +84,16 @@ fn solves_random_problems_and_reads_no_more_than_it_must(
     judge(Task::Decode, mode, None, part).into_result()
 }
 
+/// Few random problems have its caches: `steps` has some of them.
+#[test]
+fn rung_4_reads_no_more_than_it_must() -> Result<(), Report> {
+    judge(Task::Decode, MMA, None, Part::Counted).into_result()
+}
+
 #[rstest]
 fn refuses_bad_arguments(
     #[values(Task::Decode, Task::UpdateCache)] task: Task,
-    #[values(Mode::Library, DECODE, SPLIT)] mode: Mode,
+    #[values(Mode::Library, DECODE, SPLIT, MMA)] mode: Mode,
 ) -> Result<(), Report> {
     judge(task, mode, None, Part::Arguments).into_result()
 }
@@ -117,6 +124,13 @@ fn no_bit_of_rung_2_depends_on_the_schedule() {
 fn no_bit_of_rung_3_depends_on_the_schedule() {
     on_host_threads("judged::no_bit_of_rung_3_depends_on_the_schedule", || {
         judge(Task::Decode, GROUPED, Some(5), Part::Schedules)
+    });
+}
+
+#[test]
+fn no_bit_of_rung_4_depends_on_the_schedule() {
+    on_host_threads("judged::no_bit_of_rung_4_depends_on_the_schedule", || {
+        judge(Task::Decode, MMA, Some(5), Part::Schedules)
     });
 }
 

@@ -5,7 +5,7 @@ use conformance::compare::{Comparison, Tolerance};
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor};
 use conformance::layout::Layout;
-use conformance::problems::decode::{Problem, problems};
+use conformance::problems::decode::{Problem, counted, problems, random};
 use conformance::suites::stage5::{DeviceCache, solve};
 use conformance::{Dtype, oracle};
 use gpu::arguments::Strides;
@@ -13,8 +13,8 @@ use ndarray::{Array3, Array4, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage5_decode::{
-    CacheShape, CacheView, Decode, Error, Inputs, KvCache, MAX_SPLITS, Mode, NewTokens, Outputs,
-    PerSequence, Rung, Shape, Stage5,
+    Cache, CacheShape, CacheView, Decode, Error, Inputs, KvCache, MAX_SPLITS, Mode, NewTokens,
+    Outputs, PerSequence, Rung, Shape, Stage5,
 };
 
 /// Tokens of each sequence that are decoded, after those that are prefilled.
@@ -198,28 +198,101 @@ fn judge_parts(mode: Mode, splits: usize, problems: Vec<Problem>) {
         .unwrap_or_else(|report| panic!("{report}"));
 }
 
-/// Problems that rungs can have: a contiguous f32 cache and no window.
-fn ladder_problems() -> Vec<Problem> {
-    let mut all = problems();
-    all.retain(|problem| {
-        let plain = problem.page_size.is_none() && problem.window.is_none();
-        plain && problem.dtype == Dtype::F32 && !problem.q.is_empty()
-    });
-    all.truncate(6);
-    assert_eq!(all.len(), 6);
+/// True for a problem that a rung can have.
+fn suits(rung: Rung) -> impl Fn(&Problem) -> bool {
+    move |problem| {
+        let cache = DeviceCache::shape_of(&problem.k, problem.dtype);
+        let possible = rung.has_cache(&cache, problem.page_size.is_some());
+        possible && problem.window.is_none() && !problem.q.is_empty()
+    }
+}
+
+/// Problems that a rung can have.
+fn ladder_problems(rung: Rung) -> Vec<Problem> {
+    let all = Vec::from_iter(problems().into_iter().filter(suits(rung)));
+    assert!(all.len() >= 6);
     all
 }
 
 /// combine.cu merges as many parts as it has threads.
 #[test]
 fn rung_2_takes_the_most_parts() {
-    judge_parts(Mode::Rung(Rung::Split), MAX_SPLITS, ladder_problems());
+    let mut some = ladder_problems(Rung::Split);
+    some.truncate(6);
+    judge_parts(Mode::Rung(Rung::Split), MAX_SPLITS, some);
+}
+
+/// Parts without a key, of one key, and of whole and broken tiles; sums of a warp over 1,024 keys.
+#[test]
+fn rung_4_takes_any_number_of_parts() {
+    let mode = Mode::Rung(Rung::Mma);
+    for splits in [1, 2, 7, MAX_SPLITS] {
+        judge_parts(mode, splits, ladder_problems(Rung::Mma));
+    }
+    judge_parts(mode, 1, vec![counted(16, 1, 128, 4096, Dtype::F16)]);
+}
+
+#[test]
+fn rung_4_solves_random_problems() {
+    let some = (1..).map(random).filter(suits(Rung::Mma)).take(6);
+    judge_parts(Mode::Rung(Rung::Mma), 3, some.collect());
+}
+
+/// Tensor cores take f16, which has no numbers above 65,504; q is f32.
+#[rstest]
+fn queries_have_any_size(
+    #[values(Dtype::F16, Dtype::Bf16)] dtype: Dtype,
+    #[values(1e-30, 1e30)] size: f32,
+) {
+    let mut problem = counted(16, 2, 128, 300, dtype);
+    problem.q.mapv_inplace(|x| x * size);
+    problem.scale = Some(1.0 / size / 128f32.sqrt());
+    judge_parts(Mode::Library, 2, vec![problem]);
+}
+
+#[rstest]
+#[case("head_dim", 12, 0)]
+#[case("head_dim", 136, 0)]
+#[case("k_cache", 8, 8)]
+fn rung_4_reads_rows_of_vectors(
+    #[case] argument: &str,
+    #[case] head_dim: usize,
+    #[case] offset: usize,
+) {
+    let device = Device::open();
+    let shape = CacheShape { head_dim, ..SHAPE };
+    let bytes = device.upload(&vec![0u8; offset + shape.bytes()]);
+    let lengths = device.upload(&[5, 2]);
+    let cache = Cache {
+        shape,
+        k: bytes.slice(offset..),
+        v: bytes.slice(offset..),
+        pages: None,
+        lengths: PerSequence {
+            host: &[5, 2],
+            device: lengths.as_view(),
+        },
+    };
+    let q = device.upload(&vec![0.0f32; 2 * head_dim]);
+    let mut o = device.upload(&vec![0.0f32; 2 * head_dim]);
+    let inputs = Inputs {
+        q: q.as_view(),
+        cache,
+    };
+    let outputs = Outputs {
+        o: o.as_view_mut(),
+        lse: None,
+    };
+    let decode = in_parts(&device, Mode::Rung(Rung::Mma), 1).decode;
+    let shape = Shape::packed(1, 1, head_dim);
+    let error = decode.forward(&device.stream, inputs, outputs, &shape);
+    assert_eq!(error.unwrap_err().argument(), Some(argument));
 }
 
 #[test]
 fn one_part_by_rung_2_has_the_bits_of_rung_1() {
     let device = Device::open();
-    for problem in ladder_problems() {
+    for problem in ladder_problems(Rung::Split).into_iter().take(6) {
         let [decode, split] = [Rung::Decode, Rung::Split].map(|rung| {
             let own = in_parts(&device, Mode::Rung(rung), 1);
             solve(&device, &own, &problem, [Layout::Packed; 2]).unwrap()
