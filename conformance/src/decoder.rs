@@ -15,6 +15,21 @@ pub type Row = Vec<f64>;
 ///
 /// If the weights do not fit the architecture, or a token has no row.
 pub fn logits(architecture: &Architecture, weights: &Weights<Host>, tokens: &[u32]) -> Vec<Row> {
+    logits_rounded(architecture, weights, tokens, &|x| x)
+}
+
+/// The same where `round` rounds what the blocks multiply: the rows that enter a linear layer,
+/// queries, keys and values.
+///
+/// # Panics
+///
+/// As [`logits`].
+pub fn logits_rounded(
+    architecture: &Architecture,
+    weights: &Weights<Host>,
+    tokens: &[u32],
+    round: &dyn Fn(f64) -> f64,
+) -> Vec<Row> {
     let embedding = rows(&weights.embedding);
     let mut x: Vec<Row> = tokens
         .iter()
@@ -24,15 +39,18 @@ pub fn logits(architecture: &Architecture, weights: &Weights<Host>, tokens: &[u3
         add(&mut x, &rows(positions));
     }
     for (block, window) in weights.blocks.iter().zip(&architecture.windows) {
-        let normed = normed(&x, &block.attention_norm, architecture);
-        add(&mut x, &attention(&normed, block, *window, architecture));
+        let normed = rounded(normed(&x, &block.attention_norm, architecture), round);
+        add(
+            &mut x,
+            &attention(&normed, block, *window, architecture, round),
+        );
 
-        let normed = self::normed(&x, &block.mlp_norm, architecture);
-        let hidden: Vec<Row> = linear(&normed, &block.up)
+        let normed = rounded(self::normed(&x, &block.mlp_norm, architecture), round);
+        let hidden = linear(&normed, &block.up)
             .iter()
             .map(|row| activated(row, architecture.mlp))
             .collect();
-        add(&mut x, &linear(&hidden, &block.down));
+        add(&mut x, &linear(&rounded(hidden, round), &block.down));
     }
     let head = weights.head.as_ref().map_or(embedding, rows);
     product(&normed(&x, &weights.norm, architecture), &head)
@@ -43,6 +61,7 @@ fn attention(
     block: &Block<Host>,
     window: Option<usize>,
     architecture: &Architecture,
+    round: &dyn Fn(f64) -> f64,
 ) -> Vec<Row> {
     let Architecture {
         heads,
@@ -57,6 +76,7 @@ fn attention(
             rotated.for_each(|head| rotate(head, position, rope));
         }
     }
+    let qkv = rounded(qkv, round);
     let attend = |(i, row): (usize, &Row)| -> Row {
         let first = window.map_or(0, |window| (i + 1).saturating_sub(window));
         let head = |h: usize| -> Row {
@@ -81,8 +101,15 @@ fn attention(
         };
         (0..heads).flat_map(head).collect()
     };
-    let attended: Vec<Row> = qkv.iter().enumerate().map(attend).collect();
-    linear(&attended, &block.out)
+    let attended = qkv.iter().enumerate().map(attend).collect();
+    linear(&rounded(attended, round), &block.out)
+}
+
+fn rounded(mut rows: Vec<Row>, round: &dyn Fn(f64) -> f64) -> Vec<Row> {
+    for value in rows.iter_mut().flatten() {
+        *value = round(*value);
+    }
+    rows
 }
 
 /// Rotates a head `[D]` of queries or keys, in place.

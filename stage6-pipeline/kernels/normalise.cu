@@ -10,12 +10,14 @@
 // Block:  a multiple of 32, at most 1024. A thread takes every blockDim.x-th vector
 //         of 4 columns, or column.
 // Shared: 32 * 4 bytes, static.
-// Reads:  x, weight, bias if there is one. Writes: y.
+// Reads:  x, weight, bias if there is one. Writes: y, rounded to its type.
+// Constants: ELEMENT (f32, f16, bf16), the type of y.
 //
 // launch: grid=6 block=64
+// define: ELEMENT=f32
 // args: f32[1800]=uninit f32[1800]=random f32[300]=ones f32[300]=zeros f32=1e-5 i32=300 i32=1 i32=4
 
-#include "prelude.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 // COUNT neighbouring floats, which one instruction moves.
 template <int COUNT>
@@ -43,7 +45,7 @@ __device__ __forceinline__ float block_sum(float x, float* sum_smem /* [32] */) 
 // Normalises a row by vectors of COUNT columns.
 template <int COUNT>
 __device__ __forceinline__ void normalise_row(
-    float* y, const float* x, const float* weight, const float* bias,
+    Bits* y, const float* x, const float* weight, const float* bias,
     float epsilon, int columns, bool centred, float* sum_smem
 ) {
     const auto at = [](const float* row, int c) { return *reinterpret_cast<const Floats<COUNT>*>(row + c); };
@@ -81,19 +83,19 @@ __device__ __forceinline__ void normalise_row(
         if (bias != nullptr) {
             b = at(bias, c);
         }
-        Floats<COUNT> out;
+        Chunk<COUNT * sizeof(Bits)> out;
 #pragma unroll
         for (int e = 0; e < COUNT; e++) {
-            out.x[e] = (v.x[e] - mean) * inverse_deviation * w.x[e] + b.x[e];
+            out.bits[e] = ELEMENT::narrow((v.x[e] - mean) * inverse_deviation * w.x[e] + b.x[e]);
         }
-        *reinterpret_cast<Floats<COUNT>*>(y + c) = out;
+        *reinterpret_cast<Chunk<COUNT * sizeof(Bits)>*>(y + c) = out;
     }
     // ANCHOR_END: write
 }
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(1024) normalise(
-    float* y,             // [n, columns] f32
+    Bits* y,              // [n, columns]
     const float* x,       // [n, columns] f32
     const float* weight,  // [columns] f32
     const float* bias,    // [columns] f32, or null
@@ -104,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(1024) normalise(
 ) {
     __shared__ float sum_smem[32];
     const float* x_row = x + static_cast<long long>(blockIdx.x) * columns;
-    float* y_row = y + static_cast<long long>(blockIdx.x) * columns;
+    Bits* y_row = y + static_cast<long long>(blockIdx.x) * columns;
     if (vector == 4) {
         normalise_row<4>(y_row, x_row, weight, bias, epsilon, columns, centred, sum_smem);
     } else {

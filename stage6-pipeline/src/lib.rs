@@ -18,7 +18,7 @@
 //! | `config/`, `weights/` | config.json and the tensors, checked; random weights |
 //! | `text/` | text to tokens and back, chat templates |
 //! | `kernels/`, `linear.rs` | this crate's kernels: linear layers, norms, rotation, embedding, the choice of a token |
-//! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass |
+//! | `model/` | the decoder on a device; `batch.rs`: sequences and the two phases; `pass.rs`: the launches of a forward pass; `half_pass.rs`: of a long prompt in half precision |
 //! | `sampler.rs` | logits to the next token |
 //! | `generate.rs`, `stop.rs` | token after token, one request or many at once, and the times; strings that end a text |
 //! | `interface.rs`, `stage6.rs` | what an exercise implements, and this crate's own implementation of it |
@@ -63,7 +63,7 @@ pub use files::ModelFiles;
 #[cfg(feature = "hub")]
 pub use hub::Hub;
 pub use interface::{Forward, Generate, Room, Source};
-pub use kernels::{Heads, Kernels};
+pub use kernels::{Activation, Heads, Kernels};
 pub use linear::Epilogue;
 pub use stage5_decode::{Dtype, paged::SequenceId};
 pub use weights::{Block, Bytes, Device, Host, Linear, Matrix, Memory, Norm, TensorFile, Weights};

@@ -1,18 +1,22 @@
 //! Linear layers on the device: `y = x · weightᵀ + bias`, and what is done
 //! with it before it is stored.
 //!
-//! Up to 8 rows of `x`, as in a decode step, are a job for `gemv.cu`, which reads each weight once;
-//! more rows, as in a prefill, are one for `gemm.cu`.
+//! | `x` | kernel |
+//! |---|---|
+//! | f32, up to 8 rows, as in a decode step | `gemv.cu`, which reads each weight once |
+//! | f32, more rows | `gemm.cu` |
+//! | f16 or bf16, as the weight | `gemm_mma.cu`, on tensor cores: see [`Kernels::on_tensor_cores`] |
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, DevicePtr, LaunchConfig, PushKernelArg};
 use gpu::arguments::{Checks, OptionalArg};
+use stage5_decode::Dtype;
 
 use crate::Error;
-use crate::kernels::{Kernels, Variant};
+use crate::kernels::{Activation, Kernels, Variant};
 use crate::weights::{Device, Linear, Matrix};
 
 /// The most rows of `x` that one launch of `gemv.cu` takes.
-const GEMV_ROWS: usize = 8;
+pub(crate) const GEMV_ROWS: usize = 8;
 
 /// Work on `x · weightᵀ + bias` before it is stored in `y`.
 // ANCHOR: epilogue
@@ -47,11 +51,11 @@ impl Linear<Device> {
     /// # Errors
     ///
     /// Those of [`Kernels::linear`].
-    pub fn apply(
+    pub fn apply<X: Activation, Y: Activation>(
         &self,
         kernels: &Kernels,
-        x: CudaView<'_, f32>,
-        y: CudaViewMut<'_, f32>,
+        x: CudaView<'_, X>,
+        y: CudaViewMut<'_, Y>,
         epilogue: Epilogue,
     ) -> Result<(), Error> {
         kernels.linear(&self.weight, self.bias.as_ref(), x, y, epilogue)
@@ -63,18 +67,22 @@ impl Kernels {
     /// `[rows, in]`, `bias` is `[rows]` and `y` is `[n, outputs]`, where `outputs` is `rows`, or
     /// half of it for [`Epilogue::SwiGlu`]. Any `n`, `in` and `rows` from 1 on.
     ///
-    /// Up to 8 rows, a row of `y` has the same bits whatever `n` is.
+    /// `x` and `y` are f32, or `x` has the type of a weight that [`Kernels::on_tensor_cores`]
+    /// accepts; then `y` is f32 or has that type too, to which sums are rounded.
+    ///
+    /// A row of `y` has the same bits whatever `n` is: up to 8 if `x` is f32, else any.
     ///
     /// # Errors
     ///
-    /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device, or
-    /// `weight` has an odd number of rows for [`Epilogue::SwiGlu`].
-    pub fn linear(
+    /// [`Error::Argument`] if the lengths do not fit each other, an array is on another device,
+    /// `weight` has an odd number of rows for [`Epilogue::SwiGlu`], or the types do not fit: `y` is
+    /// f32 for [`Epilogue::Add`].
+    pub fn linear<X: Activation, Y: Activation>(
         &self,
         weight: &Matrix<CudaSlice<u8>>,
         bias: Option<&CudaSlice<f32>>,
-        x: CudaView<'_, f32>,
-        y: CudaViewMut<'_, f32>,
+        x: CudaView<'_, X>,
+        y: CudaViewMut<'_, Y>,
         epilogue: Epilogue,
     ) -> Result<(), Error> {
         let checks = self.checks("linear");
@@ -108,18 +116,33 @@ impl Kernels {
             outputs,
             epilogue,
         };
-        match n <= GEMV_ROWS {
-            true => self.gemv(&product, x, y),
-            false => self.gemm(&product, x, y),
+        let sums = Y::DTYPE == Dtype::F32 || (Y::DTYPE == X::DTYPE && epilogue != Epilogue::Add);
+        match X::DTYPE {
+            _ if !sums => Err(checks.error("y", "f32", Y::DTYPE).into()),
+            Dtype::F32 if n <= GEMV_ROWS => self.gemv(&product, x, y),
+            Dtype::F32 => self.gemm(&product, x, y),
+            dtype if dtype == weight.dtype && self.on_tensor_cores(weight, epilogue) => {
+                self.gemm_mma(&product, x, y)
+            }
+            dtype => Err(checks.error("x", "f32", dtype).into()),
         }
     }
 
+    /// True if a weight can be multiplied on tensor cores: it is in half precision, its rows are
+    /// multiples of 16 bytes, `y` has an even number of columns, and the device has compute
+    /// capability 8.0.
+    pub fn on_tensor_cores(&self, weight: &Matrix<CudaSlice<u8>>, epilogue: Epilogue) -> bool {
+        let even = epilogue.outputs(weight.rows).is_multiple_of(2);
+        let vectors = weight.columns.is_multiple_of(8);
+        self.tensor_cores && weight.dtype != Dtype::F32 && vectors && even
+    }
+
     // ANCHOR: gemv
-    fn gemv(
+    fn gemv<X: Activation, Y: Activation>(
         &self,
         product: &Product<'_>,
-        x: CudaView<'_, f32>,
-        mut y: CudaViewMut<'_, f32>,
+        x: CudaView<'_, X>,
+        mut y: CudaViewMut<'_, Y>,
     ) -> Result<(), Error> {
         let Product {
             weight, n, outputs, ..
@@ -156,20 +179,21 @@ impl Kernels {
         launch.arg(&n).arg(&columns).arg(&outputs).arg(&epilogue);
         launch.arg(&vector).arg(&span);
         // SAFETY: these are the parameters of gemv.cu, compiled for this dtype and for n rows or
-        // more. It reads n rows of x, all rows of the weight and the bias if it is not null, and
-        // each lane writes outputs of its own: `linear` has checked the lengths. Rows are read by
-        // vectors only if they are aligned to 16 bytes: the driver aligns allocations to 256.
+        // more; `linear` passes x and y in f32. It reads n rows of x, all rows of the weight and
+        // the bias if it is not null, and each lane writes outputs of its own: `linear` has checked
+        // the lengths. Rows are read by vectors only if they are aligned to 16 bytes: the driver
+        // aligns allocations to 256.
         unsafe { launch.launch(config) }?;
         Ok(())
     }
     // ANCHOR_END: gemv
 
     // ANCHOR: gemm
-    fn gemm(
+    fn gemm<X: Activation, Y: Activation>(
         &self,
         product: &Product<'_>,
-        x: CudaView<'_, f32>,
-        mut y: CudaViewMut<'_, f32>,
+        x: CudaView<'_, X>,
+        mut y: CudaViewMut<'_, Y>,
     ) -> Result<(), Error> {
         let Product {
             weight, n, outputs, ..
@@ -211,16 +235,70 @@ impl Kernels {
             .arg(&outputs)
             .arg(&epilogue)
             .arg(&vector);
-        // SAFETY: these are the parameters of gemm.cu, compiled for this dtype. It reads n rows of
-        // x, all rows of the weight and the bias if it is not null, and writes n rows of y:
-        // `linear` has checked the lengths. Rows are read by vectors only if they are aligned.
+        // SAFETY: these are the parameters of gemm.cu, compiled for this dtype; `linear` passes x
+        // and y in f32. It reads n rows of x, all rows of the weight and the bias if it is not
+        // null, and writes n rows of y: `linear` has checked the lengths. Rows are read by vectors
+        // only if they are aligned.
         unsafe { launch.launch(config) }?;
         Ok(())
     }
     // ANCHOR_END: gemm
 
+    // ANCHOR: gemm_mma
+    fn gemm_mma<X: Activation, Y: Activation>(
+        &self,
+        product: &Product<'_>,
+        x: CudaView<'_, X>,
+        mut y: CudaViewMut<'_, Y>,
+    ) -> Result<(), Error> {
+        let Product {
+            checks,
+            weight,
+            n,
+            outputs,
+            ..
+        } = *product;
+        for (argument, aligned) in [("x", self.is_aligned(&x)), ("y", self.is_aligned(&y))] {
+            if !aligned {
+                return Err(checks
+                    .error(argument, "a multiple of 16 bytes", "another address")
+                    .into());
+            }
+        }
+        let function = self.function(Variant {
+            element: Some(weight.dtype),
+            ..Variant::of("gemm_mma")
+        })?;
+        let tiles = [weight.rows.div_ceil(MMA_TILE.1), n.div_ceil(MMA_TILE.0), 1];
+        let config = LaunchConfig {
+            grid_dim: checks.grid_3d(tiles)?,
+            block_dim: (GEMM_THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let sizes = [("x", n), ("weight", weight.columns), ("weight", outputs)];
+        let [n, columns, outputs] = checks.sizes(sizes)?;
+        let epilogue = product.epilogue as i32;
+        let rounded = i32::from(Y::DTYPE != Dtype::F32);
+        let mut launch = self.stream.launch_builder(&function);
+        launch.arg(&mut y).arg(&x).arg(&weight.bytes);
+        launch.optional(product.bias);
+        launch
+            .arg(&n)
+            .arg(&columns)
+            .arg(&outputs)
+            .arg(&epilogue)
+            .arg(&rounded);
+        // SAFETY: these are the parameters of gemm_mma.cu, compiled for this dtype, which x has; y
+        // has it or is f32, as `rounded` says. It reads n rows of x, all rows of the weight and the
+        // bias if it is not null, and writes n rows of y: `linear` has checked the lengths and that
+        // rows are multiples of 16 bytes, or of a pair.
+        unsafe { launch.launch(config) }?;
+        Ok(())
+    }
+    // ANCHOR_END: gemm_mma
+
     /// True for a view that begins at a multiple of 16 bytes.
-    pub(crate) fn is_aligned(&self, view: &impl DevicePtr<f32>) -> bool {
+    pub(crate) fn is_aligned<T>(&self, view: &impl DevicePtr<T>) -> bool {
         let (address, _in_use) = view.device_ptr(&self.stream);
         address.is_multiple_of(16)
     }
@@ -241,7 +319,10 @@ pub(crate) struct Product<'a> {
 /// Rows of x, and rows of the weight, of a block of `gemm.cu`: `BLOCK_M` and `BLOCK_N` there.
 const GEMM_TILE: usize = 64;
 
-/// Threads of a block of `gemm.cu`.
+/// Rows of x, and rows of the weight, of a block of `gemm_mma.cu`: `BLOCK_M` and `BLOCK_N` there.
+const MMA_TILE: (usize, usize) = (64, 128);
+
+/// Threads of a block of `gemm.cu` and of `gemm_mma.cu`.
 const GEMM_THREADS: u32 = 128;
 
 /// Lanes that share a row of the weight in `gemv.cu`.

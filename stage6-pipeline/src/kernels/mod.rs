@@ -6,17 +6,19 @@
 //! | `kernels/norm.rs` | layer norm and RMS norm |
 //! | `kernels/rope.rs` | rotary position embedding |
 //! | `kernels/embed.rs` | rows of tables: token and position embedding |
+//! | `kernels/narrow.rs` | f32 rounded to half precision |
 //! | `kernels/token.rs` | the choice of the next token, and the counts of a step |
 //!
 //! Each method checks that its arrays have the right length and are on the right device
 //! ([`Error::Argument`]), launches one kernel on the stream and does not wait. Activations are
-//! row-major f32 matrices. Nothing that a kernel does depends on values that the host has copied,
-//! so a CUDA graph of these launches can be replayed.
+//! row-major matrices, f32 or in half precision ([`Activation`]). Nothing that a kernel does
+//! depends on values that the host has copied, so a CUDA graph of these launches can be replayed.
 //!
 //! A kernel is loaded when it is launched for the first time. A stream that is being captured
 //! cannot load kernels: launch a step once before it is captured.
 
 mod embed;
+mod narrow;
 mod norm;
 mod rope;
 mod token;
@@ -27,13 +29,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute;
-use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
 use gpu::arguments::Checks;
+use half::{bf16, f16};
 use stage5_decode::Dtype;
 
 use crate::Error;
 
-static KERNELS: gpu::Bundle = gpu::bundle!(stage5_decode::KERNELS);
+static KERNELS: gpu::Bundle = gpu::bundle!(stage4_flash_cuda::KERNELS, stage5_decode::KERNELS);
 
 /// The kernels of one device, and the stream that they are launched on.
 #[derive(Debug)]
@@ -41,7 +44,27 @@ pub struct Kernels {
     pub(crate) stream: Arc<CudaStream>,
     /// SMs of the device.
     pub(crate) sms: usize,
+    /// The device has compute capability 8.0, and so the tensor cores that `gemm_mma.cu` needs.
+    pub(crate) tensor_cores: bool,
     loaded: Mutex<HashMap<Variant, CudaFunction>>,
+}
+
+/// An element type of activations.
+pub trait Activation: DeviceRepr {
+    /// Its name in the kernels.
+    const DTYPE: Dtype;
+}
+
+impl Activation for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+
+impl Activation for f16 {
+    const DTYPE: Dtype = Dtype::F16;
+}
+
+impl Activation for bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
 }
 
 /// A kernel, named like its file, and its `-D` constants.
@@ -76,6 +99,7 @@ impl Kernels {
         Ok(Self {
             stream: stream.clone(),
             sms: usize::try_from(stream.context().attribute(sms)?).unwrap_or(1),
+            tensor_cores: stream.context().compute_capability()?.0 >= 8,
             loaded: Mutex::default(),
         })
     }

@@ -3,24 +3,25 @@
 use cudarc::driver::{CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 use gpu::arguments::OptionalArg;
 
-use super::{Kernels, Variant};
+use super::{Activation, Kernels, Variant};
 use crate::weights::{Device, Norm};
 use crate::{Error, NormKind};
 
 impl Kernels {
     /// Normalises each row of `x` into `y`, both `[n, C]`, as `kind` says: with the weight `[C]`,
-    /// and the bias `[C]` if there is one, which [`NormKind::RmsNorm`] takes too.
+    /// and the bias `[C]` if there is one, which [`NormKind::RmsNorm`] takes too. Computes in f32,
+    /// and rounds to the type of `y`.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] if the lengths do not fit each other or an array is on another device.
-    pub fn norm(
+    pub fn norm<Y: Activation>(
         &self,
         norm: &Norm<Device>,
         kind: NormKind,
         epsilon: f32,
         x: CudaView<'_, f32>,
-        mut y: CudaViewMut<'_, f32>,
+        mut y: CudaViewMut<'_, Y>,
     ) -> Result<(), Error> {
         let checks = self.checks("norm");
         let columns = norm.weight.len();
@@ -34,7 +35,10 @@ impl Kernels {
         let aligned = columns.is_multiple_of(4) && self.is_aligned(&x) && self.is_aligned(&y);
         let vector = if aligned { 4 } else { 1 };
         // ANCHOR: launch_norm
-        let function = self.function(Variant::of("normalise"))?;
+        let function = self.function(Variant {
+            element: Some(Y::DTYPE),
+            ..Variant::of("normalise")
+        })?;
         let threads = (columns / vector).next_multiple_of(32).clamp(32, 1024);
         let config = LaunchConfig {
             grid_dim: (checks.grid(n)?, 1, 1),
@@ -51,9 +55,9 @@ impl Kernels {
             .arg(&columns)
             .arg(&centred)
             .arg(&vector);
-        // SAFETY: these are the parameters of normalise.cu. It touches n rows of x and y and
-        // `columns` elements of the weight and of the bias, if it is not null: all checked above.
-        // It reads by vectors only aligned rows.
+        // SAFETY: these are the parameters of normalise.cu, compiled for the type of y. It touches
+        // n rows of x and y and `columns` elements of the weight and of the bias, if it is not
+        // null: all checked above. It reads by vectors only aligned rows.
         unsafe { launch.launch(config) }?;
         // ANCHOR_END: launch_norm
         Ok(())

@@ -81,9 +81,9 @@ impl<'m> Batch<'m> {
             cache,
             sequences,
             tokens,
-            prompt: Buffers::new(stream, a, MAX_QUERIES)?,
+            prompt: Buffers::new(model, MAX_QUERIES)?,
             prompt_inputs: Inputs::new(stream, MAX_QUERIES)?,
-            step: Buffers::new(stream, a, sequences)?,
+            step: Buffers::new(model, sequences)?,
             inputs: Inputs::new(stream, sequences)?,
             steps: Steps::new(),
             logits: Rows::new(stream, sequences, a.vocab)?,
@@ -259,7 +259,7 @@ impl<'m> Batch<'m> {
     fn prefill(&mut self, row: usize, sequence: SequenceId, tokens: &[u32]) -> Result<(), Error> {
         let (model, n) = (self.model, tokens.len());
         if n > self.prompt.capacity {
-            let prompt = Buffers::new(&model.stream, &model.architecture, n)?;
+            let prompt = Buffers::new(model, n)?;
             self.prompt_inputs = Inputs::new(&model.stream, n)?;
             self.prompt = prompt;
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DriverError};
 
-use crate::Architecture;
+use super::Model;
+use crate::kernels::Activation;
 
 /// The activations of a pass over up to `capacity` tokens.
 #[derive(Debug)]
@@ -20,27 +21,29 @@ pub(super) struct Buffers {
     pub attended: Rows,
     /// Hidden layer of the feed-forward part, `[capacity, F]`.
     pub hidden: Rows,
+    /// `qkv` rounded to half precision; empty if the model never does that.
+    pub rounded: Rows,
 }
 
 impl Buffers {
-    pub fn new(
-        stream: &Arc<CudaStream>,
-        architecture: &Architecture,
-        capacity: usize,
-    ) -> Result<Self, DriverError> {
-        let rows = |columns| Rows::new(stream, capacity, columns);
+    pub fn new(model: &Model, capacity: usize) -> Result<Self, DriverError> {
+        let architecture = &model.architecture;
+        let rows = |columns| Rows::new(&model.stream, capacity, columns);
+        let qkv = architecture.qkv_rows();
         Ok(Self {
             capacity,
             x: rows(architecture.hidden)?,
             normed: rows(architecture.hidden)?,
-            qkv: rows(architecture.qkv_rows())?,
+            qkv: rows(qkv)?,
             attended: rows(architecture.heads * architecture.head_dim)?,
             hidden: rows(architecture.inner)?,
+            rounded: rows(model.half.map_or(0, |_| qkv.div_ceil(2)))?,
         })
     }
 }
 
-/// A row-major f32 matrix on the device.
+/// A row-major f32 matrix on the device. Half of its memory can hold as many elements in half
+/// precision instead.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub values: CudaSlice<f32>,
@@ -74,5 +77,19 @@ impl Rows {
     /// The first `n` rows, to be written.
     pub fn first_mut(&mut self, n: usize) -> CudaViewMut<'_, f32> {
         self.range_mut(0, n)
+    }
+
+    /// `n` elements in half precision, from the beginning of the memory on.
+    pub fn halves<T: Activation>(&self, n: usize) -> CudaView<'_, T> {
+        // SAFETY: numbers have no invalid bits.
+        let halves = unsafe { self.values.transmute(n) };
+        halves.expect("a buffer has room for the elements of its rows")
+    }
+
+    /// The same, to be written.
+    pub fn halves_mut<T: Activation>(&mut self, n: usize) -> CudaViewMut<'_, T> {
+        // SAFETY: numbers have no invalid bits.
+        let halves = unsafe { self.values.transmute_mut(n) };
+        halves.expect("a buffer has room for the elements of its rows")
     }
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod buffers;
+mod half_pass;
 mod inputs;
 mod pass;
 mod steps;
@@ -11,7 +12,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use stage4_flash_cuda::Attention;
+use stage4_flash_cuda::{Attention, Format};
 use stage5_decode::{Decode, Dtype, MAX_SPLITS};
 
 pub use self::batch::Batch;
@@ -41,6 +42,8 @@ pub struct Model {
     /// Of tokens that have others in the cache.
     decode: Decode,
     cache: Dtype,
+    /// The type of the activations of a long prompt, if that is not f32.
+    half: Option<Format>,
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -89,7 +92,9 @@ impl Model {
         weights: Weights<Device>,
         stream: Arc<CudaStream>,
     ) -> Result<Self, Error> {
+        let kernels = Kernels::new(&stream)?;
         Ok(Self {
+            half: half_pass::format(&architecture, &weights, &kernels),
             rope: match &architecture.positions {
                 Positions::Learned => None,
                 Positions::Rope(rope) => Some(Rotation {
@@ -97,7 +102,7 @@ impl Model {
                     attention_factor: rope.attention_factor,
                 }),
             },
-            kernels: Kernels::new(&stream)?,
+            kernels,
             prefill: Attention::new(stream.context())?,
             decode: Decode::new(stream.context())?,
             cache: weights.embedding.dtype,

@@ -10,7 +10,7 @@ use {stage4_flash_cuda as stage4, stage5_decode as stage5};
 use super::Model;
 use super::buffers::Buffers;
 use super::inputs::Inputs;
-use crate::kernels::Heads;
+use crate::kernels::{Activation, Heads};
 use crate::weights::{Block, Device, Norm};
 use crate::{Architecture, Epilogue, Error, Mlp, Weights};
 
@@ -52,15 +52,21 @@ impl Pass<'_> {
         model
             .kernels
             .embed(x, tokens, at, embedding, positions.as_ref())?;
+        let half = self.half(&phase);
         for (layer, block) in blocks.iter().enumerate() {
-            self.attend(layer, block, &mut phase)?;
-            self.feed_forward(block)?;
+            match half {
+                Some(format) => self.block_in_half(format, layer, block)?, // half_pass.rs
+                None => {
+                    self.attend(layer, block, &mut phase)?;
+                    self.feed_forward(block)?;
+                }
+            }
         }
         self.head(logits)
     }
     // ANCHOR_END: run
 
-    fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.batch * self.n
     }
 
@@ -95,7 +101,7 @@ impl Pass<'_> {
     // ANCHOR_END: attend
 
     /// Rotates queries and keys, if that is how the model knows positions.
-    fn rotate(&mut self) -> Result<(), Error> {
+    pub(super) fn rotate(&mut self) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
         let Some(rope) = &model.rope else {
             return Ok(());
@@ -111,7 +117,7 @@ impl Pass<'_> {
     }
 
     /// Writes the new keys and values, which lie in the rows of `qkv`, into the cache.
-    fn append(&mut self, layer: usize) -> Result<(), Error> {
+    pub(super) fn append(&mut self, layer: usize) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
         let parts = Parts::of(&model.architecture, self.n);
         let (cache, counts) = self.cache.layer_mut(layer);
@@ -130,15 +136,20 @@ impl Pass<'_> {
 
     fn attend_to_each_other(&mut self, layer: usize) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
-        let a = &model.architecture;
-        let parts = Parts::of(a, self.n);
+        let shape = self.among_each_other(layer);
+        let parts = Parts::of(&model.architecture, self.n);
         let b = &mut *self.buffers;
-        let qkv = b.qkv.first(rows);
-        let inputs = stage4::Inputs::new(qkv.slice(..), qkv.slice(parts.k..), qkv.slice(parts.v..));
-        let outputs = stage4::Outputs {
-            o: b.attended.first_mut(rows),
-            lse: None,
-        };
+        let (inputs, o) = (parts.inputs(b.qkv.first(rows)), b.attended.first_mut(rows));
+        let outputs = stage4::Outputs { o, lse: None };
+        Ok(model
+            .prefill
+            .forward(&model.stream, inputs, outputs, &shape)?)
+    }
+
+    /// Tokens that attend to each other, in the rows of `qkv`.
+    pub(super) fn among_each_other(&self, layer: usize) -> stage4::Shape {
+        let a = &self.model.architecture;
+        let parts = Parts::of(a, self.n);
         let sizes = Sizes {
             batch: self.batch,
             heads: a.heads,
@@ -147,17 +158,14 @@ impl Pass<'_> {
             nk: self.n,
             head_dim: a.head_dim,
         };
-        let shape = stage4::Shape {
+        stage4::Shape {
             causal: true,
             window: window(a, layer).map(|left| Window { left, right: 0 }),
             q: parts.strides,
             k: parts.strides,
             v: parts.strides,
             ..stage4::Shape::sequence_first(sizes)
-        };
-        Ok(model
-            .prefill
-            .forward(&model.stream, inputs, outputs, &shape)?)
+        }
     }
 
     fn attend_to_cache(&mut self, layer: usize, workspace: &mut Workspace) -> Result<(), Error> {
@@ -185,10 +193,7 @@ impl Pass<'_> {
         let (model, rows) = (self.model, self.rows());
         let kernels = &model.kernels;
         let b = &mut *self.buffers;
-        let activation = match model.architecture.mlp {
-            Mlp::Gelu => Epilogue::Gelu,
-            Mlp::SwiGlu => Epilogue::SwiGlu,
-        };
+        let activation = activation(model.architecture.mlp);
         model.norm(&block.mlp_norm, b.x.first(rows), b.normed.first_mut(rows))?;
         let (normed, hidden) = (b.normed.first(rows), b.hidden.first_mut(rows));
         block.up.apply(kernels, normed, hidden, activation)?;
@@ -213,8 +218,16 @@ impl Pass<'_> {
     }
 }
 
+/// Work on the hidden layer of the feed-forward part.
+pub(super) fn activation(mlp: Mlp) -> Epilogue {
+    match mlp {
+        Mlp::Gelu => Epilogue::Gelu,
+        Mlp::SwiGlu => Epilogue::SwiGlu,
+    }
+}
+
 /// Places of the parts of a row of `qkv`.
-struct Parts {
+pub(super) struct Parts {
     /// Elements before the keys.
     k: usize,
     /// Elements before the values.
@@ -225,12 +238,17 @@ struct Parts {
 
 impl Parts {
     /// For `n` tokens of each sequence.
-    fn of(a: &Architecture, n: usize) -> Self {
+    pub(super) fn of(a: &Architecture, n: usize) -> Self {
         Self {
             k: a.heads * a.head_dim,
             v: (a.heads + a.kv_heads) * a.head_dim,
             strides: Strides::sequence_first(a.heads + 2 * a.kv_heads, n, a.head_dim),
         }
+    }
+
+    /// Queries, keys and values of these rows.
+    pub(super) fn inputs<'v, T>(&self, qkv: CudaView<'v, T>) -> stage4::Inputs<'v, T> {
+        stage4::Inputs::new(qkv.slice(..), qkv.slice(self.k..), qkv.slice(self.v..))
     }
 }
 
@@ -253,11 +271,11 @@ impl Model {
         }
     }
 
-    fn norm(
+    pub(super) fn norm<Y: Activation>(
         &self,
         norm: &Norm<Device>,
         x: CudaView<'_, f32>,
-        y: CudaViewMut<'_, f32>,
+        y: CudaViewMut<'_, Y>,
     ) -> Result<(), Error> {
         let a = &self.architecture;
         self.kernels.norm(norm, a.norm, a.norm_epsilon, x, y)

@@ -6,9 +6,13 @@ use std::path::Path;
 
 use crate::common::{Fixture, Session, Tensors, fixture, generated};
 use bench_kit::readme::{keep, with_table};
+use conformance::decoder;
+use conformance::device::alone;
 use rstest::rstest;
 use safetensors::tensor::Dtype as Element;
-use stage6_pipeline::{Config, Dtype, Finish, Host, Model, Request, Sampling, Weights};
+use stage6_pipeline::{
+    Architecture, Config, Dtype, Dummy, Finish, Host, Model, Request, Sampling, Weights,
+};
 
 /// Of an f32 checkpoint: the largest difference of a logit, over the RMS of
 /// the logits of its position.
@@ -167,7 +171,7 @@ fn both_families_have_both_half_precisions(
     tensors.write_into(&mut fixture.files);
     let config = Config::load(&fixture.files).unwrap();
     let weights = Weights::load(&fixture.files, &config, &Host).unwrap();
-    let logits = conformance::decoder::logits(&config.architecture, &weights, &fixture.tokens);
+    let logits = decoder::logits(&config.architecture, &weights, &fixture.tokens);
     let narrow = |row: &Vec<f64>| row.iter().map(|&logit| logit as f32).collect();
     fixture.logits = logits.iter().map(narrow).collect();
 
@@ -177,6 +181,93 @@ fn both_families_have_both_half_precisions(
     for cuts in [&[31][..], &[1; 31]] {
         let worst = worst(&model, &fixture, cuts);
         assert!(worst <= TOLERANCE, "{worst:.2e}");
+    }
+}
+
+/// A decoder whose layers tensor cores take: a Llama with SwiGLU, or a GPT-2.
+fn of_whole_vectors(name: &str) -> Architecture {
+    match name {
+        "llama" => {
+            let dummy = Dummy {
+                layers: 2,
+                hidden: 64,
+                heads: 4,
+                vocab: 200,
+                context: 100,
+            };
+            dummy.architecture().unwrap()
+        }
+        _ => {
+            let json = r#"{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+                "n_layer": 2, "n_head": 2, "n_embd": 72, "n_positions": 100, "vocab_size": 200,
+                "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"}"#;
+            Config::parse(json, "config.json").unwrap().architecture
+        }
+    }
+}
+
+/// The error of a prefill of `n` tokens, the largest of two tokens one by one behind it, and the
+/// largest at the same places of a pass in f64 that rounds what is multiplied to the weights' type.
+fn in_half_precision(architecture: &Architecture, dtype: Dtype, n: usize) -> (f64, f64, f64) {
+    let tokens = Vec::from_iter((0..n + 2).map(|i| (i * 37 % 200) as u32));
+    let weights = Weights::random(architecture, dtype, 1, &Host).unwrap();
+    let narrow = |row: &Vec<f64>| Vec::from_iter(row.iter().map(|&logit| logit as f32));
+    let exact = decoder::logits(architecture, &weights, &tokens);
+    let exact = Vec::from_iter(exact.iter().map(narrow));
+    let rounded = decoder::logits_rounded(architecture, &weights, &tokens, &|x| match dtype {
+        Dtype::F32 => x,
+        Dtype::F16 => half::f16::from_f64(x).to_f64(),
+        Dtype::Bf16 => half::bf16::from_f64(x).to_f64(),
+    });
+
+    let model = Model::random(architecture.clone(), dtype, 1, 0).unwrap();
+    let model = model.with_cache(Dtype::F32);
+    let mut session = Session::new(&model);
+    let first = error(&session.forward(&tokens[..n]).unwrap(), &exact[n - 1]);
+    let mut behind = 0.0_f64;
+    for at in n..n + 2 {
+        let found = session.forward(&tokens[at..=at]).unwrap();
+        behind = behind.max(error(&found, &exact[at]));
+    }
+    (
+        first,
+        behind,
+        error(&narrow(&rounded[n - 1]), &exact[n - 1]),
+    )
+}
+
+/// A prompt of more than 8 tokens is multiplied on tensor cores: what is multiplied is rounded, as
+/// in the naive pass beside it. The largest of a few errors is partly luck, so twice that is
+/// allowed, besides the error of f32. The keys and values of a prompt have errors too, and so have
+/// the tokens behind it.
+#[rstest]
+fn a_prompt_in_half_precision_loses_what_rounding_must_lose(
+    #[values("llama", "gpt2")] name: &str,
+    #[values(Dtype::F16, Dtype::Bf16)] dtype: Dtype,
+    #[values(9, 70)] n: usize,
+) {
+    let architecture = of_whole_vectors(name);
+    let (first, behind, naive) = in_half_precision(&architecture, dtype, n);
+    let allowed = 2.0 * naive + TOLERANCE;
+    println!("{name}, {dtype}, {n}: {first:.2e}, {behind:.2e}, naive {naive:.2e}");
+    assert!(first <= allowed && behind <= allowed);
+    assert!(first > TOLERANCE, "nothing has been rounded: {first:.2e}");
+}
+
+#[test]
+fn a_short_prompt_is_not_rounded() {
+    let (first, behind, _) = in_half_precision(&of_whole_vectors("gpt2"), Dtype::Bf16, 8);
+    assert!(first <= TOLERANCE && behind <= TOLERANCE, "{first:.2e}");
+}
+
+/// A T4 has no instructions for bf16 and none of those that copy tiles.
+#[test]
+fn without_tensor_cores_a_prompt_is_not_rounded() {
+    let test = "decoders::without_tensor_cores_a_prompt_is_not_rounded";
+    let variables = [("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")];
+    if alone(test, &variables).is_none() {
+        let (first, behind, _) = in_half_precision(&of_whole_vectors("llama"), Dtype::Bf16, 20);
+        assert!(first <= TOLERANCE && behind <= TOLERANCE, "{first:.2e}");
     }
 }
 

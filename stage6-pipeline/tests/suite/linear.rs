@@ -1,12 +1,16 @@
 #![allow(missing_docs)]
 //! Linear layers against their definition in f64, and what they count.
 
-use crate::rig::{Rig, Rounded, assert_close, matrix, noise, refused, whatever_the_schedule};
+use crate::rig::{
+    Guard, Rig, Rounded, assert_close, matrix, noise, refused, whatever_the_schedule,
+};
+use conformance::Element;
 use conformance::compare::Tolerance;
 use conformance::device::profiles;
 use cudarc::driver::CudaSlice;
+use half::{bf16, f16};
 use rstest::rstest;
-use stage6_pipeline::{Dtype, Epilogue};
+use stage6_pipeline::{Activation, Dtype, Epilogue};
 
 const EPILOGUES: [Epilogue; 4] = [
     Epilogue::Store,
@@ -63,6 +67,34 @@ impl Case {
         rig.download(&y)
     }
 
+    /// The same of x in the weight's type, which its values fit. Tensor cores multiply.
+    #[track_caller]
+    fn found_in_half<X, Y>(&self, rig: &Rig) -> Vec<Y>
+    where
+        X: Activation + Element,
+        Y: Activation + Element + Guard,
+    {
+        let values = |values: &[f32]| Vec::from_iter(values.iter().map(|&x| X::from_f32(x)));
+        let x = rig.upload(&values(&self.x));
+        let y = Vec::from_iter(self.y.iter().map(|&y| Y::from_f32(y)));
+        let mut y = rig.guarded(&y);
+        let bias = self.bias.as_ref().map(|bias| rig.upload(bias));
+        let view = y.slice_mut(..self.y.len());
+        let (weight, kernels) = (&self.weight.matrix, &rig.kernels);
+        kernels
+            .linear(weight, bias.as_ref(), x.as_view(), view, self.epilogue)
+            .unwrap();
+        rig.download(&y)
+    }
+
+    /// With x rounded to the weight's type.
+    fn rounded<X: Element>(mut self) -> Self {
+        for x in &mut self.x {
+            *x = X::from_f32(*x).to_f32();
+        }
+        self
+    }
+
     /// `y` by definition, and the size of the terms of its largest sum.
     fn expected(&self) -> (Vec<f64>, f64) {
         let outputs = self.epilogue.outputs(self.weight.matrix.rows);
@@ -97,10 +129,19 @@ impl Case {
 
     #[track_caller]
     fn check(&self, rig: &Rig, what: &str) {
+        self.compare(&self.found(rig), what);
+    }
+
+    #[track_caller]
+    fn compare(&self, found: &[f32], what: &str) {
         let (expected, magnitude) = self.expected();
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), self.columns()).floor(magnitude);
-        assert_close(what, &self.found(rig), &expected, tolerance);
+        assert_close(what, found, &expected, tolerance);
     }
+}
+
+fn bits(y: &[f32]) -> Vec<u32> {
+    y.iter().map(|y| y.to_bits()).collect()
 }
 
 fn gelu(v: f64) -> f64 {
@@ -156,7 +197,6 @@ fn a_batch_equals_its_rows_one_by_one(
                 let mut one = Case::new(&rig, (dtype, epilogue), (n, columns, outputs));
                 one.x = batch.x[i * columns..][..columns].to_vec();
                 one.y = batch.y[i * outputs..][..outputs].to_vec();
-                let bits = |y: &[f32]| Vec::from_iter(y.iter().map(|y| y.to_bits()));
                 let row = &together[i * outputs..][..outputs];
                 assert_eq!(
                     bits(&one.found(&rig)),
@@ -165,6 +205,136 @@ fn a_batch_equals_its_rows_one_by_one(
                 );
             }
         }
+    }
+}
+
+/// A device without the tensor cores that `gemm_mma.cu` needs.
+fn lacks_tensor_cores(rig: &Rig) -> bool {
+    let weight = matrix(rig, Dtype::F16, &[0.0; 16], 2).matrix;
+    !rig.kernels.on_tensor_cores(&weight, Epilogue::Store)
+}
+
+/// Sums are f32 as in the other kernels, so what x loses by rounding is all that is lost.
+#[rstest]
+fn in_half_precision_equals_its_definition(
+    #[values(Dtype::F16, Dtype::Bf16)] dtype: Dtype,
+    #[values(8, 72, 128, 200)] columns: usize,
+    #[values(2, 34, 130, 258)] outputs: usize,
+) {
+    match dtype {
+        Dtype::F16 => in_half_precision::<f16>(columns, outputs),
+        _ => in_half_precision::<bf16>(columns, outputs),
+    }
+}
+
+#[track_caller]
+fn in_half_precision<X: Activation + Element + Guard>(columns: usize, outputs: usize) {
+    let rig = Rig::open();
+    if lacks_tensor_cores(&rig) {
+        return;
+    }
+    for (index, n) in [1, 9, 17, 64, 65, 150].into_iter().enumerate() {
+        for (which, epilogue) in EPILOGUES.into_iter().enumerate() {
+            if (index + which) % 2 == outputs / 2 % 2 && n > 9 {
+                continue;
+            }
+            let dtype = <X as Activation>::DTYPE;
+            let case = Case::new(&rig, (dtype, epilogue), (n, columns, outputs)).rounded::<X>();
+            let sums = case.found_in_half::<X, f32>(&rig);
+            case.compare(&sums, &format!("n = {n}, {epilogue:?}"));
+            if epilogue != Epilogue::Add {
+                let stored = case.found_in_half::<X, X>(&rig);
+                let rounded = Vec::from_iter(sums.iter().map(|&y| X::from_f32(y).to_f32()));
+                let stored = Vec::from_iter(stored.iter().map(|&y| y.to_f32()));
+                assert_eq!(stored, rounded, "n = {n}, {epilogue:?}");
+            }
+        }
+    }
+}
+
+/// x of ±1e4, and one row that holds a NaN or an infinity, which no other row sees.
+#[rstest]
+fn in_half_precision_a_bad_row_is_alone(#[values(f32::NAN, f32::INFINITY)] bad: f32) {
+    let rig = Rig::open();
+    if lacks_tensor_cores(&rig) {
+        return;
+    }
+    for epilogue in EPILOGUES {
+        let mut case = Case::new(&rig, (Dtype::F16, epilogue), (70, 72, 34));
+        for x in &mut case.x {
+            *x = if *x < 0.0 { -1e4 } else { 1e4 };
+        }
+        case = case.rounded::<f16>();
+        let clean = case.found_in_half::<f16, f32>(&rig);
+        case.compare(&clean, &format!("{epilogue:?}"));
+        case.x[65 * 72 + 71] = bad;
+        case.x[65 * 72] = -bad;
+        let found = case.found_in_half::<f16, f32>(&rig);
+        let (rows, clean) = (found.chunks(34), clean.chunks(34));
+        for (i, (row, clean)) in rows.zip(clean).enumerate() {
+            match i {
+                65 => assert!(row.iter().any(|y| !y.is_finite()), "{epilogue:?}: {row:?}"),
+                _ => assert_eq!(bits(row), bits(clean), "{epilogue:?}, row {i}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn in_half_precision_a_row_has_the_same_bits_among_any_others() {
+    let rig = Rig::open();
+    if lacks_tensor_cores(&rig) {
+        return;
+    }
+    let (columns, outputs) = (136, 70);
+    for epilogue in EPILOGUES {
+        let together = Case::new(&rig, (Dtype::Bf16, epilogue), (70, columns, outputs));
+        let found = together.found_in_half::<bf16, f32>(&rig);
+        for i in [0, 9, 63, 64, 69] {
+            let mut one = Case::new(&rig, (Dtype::Bf16, epilogue), (70, columns, outputs));
+            one.x = together.x[i * columns..][..columns].to_vec();
+            one.y = together.y[i * outputs..][..outputs].to_vec();
+            let row = &found[i * outputs..][..outputs];
+            assert_eq!(
+                bits(&one.found_in_half::<bf16, f32>(&rig)),
+                bits(row),
+                "{epilogue:?}, {i}"
+            );
+        }
+    }
+}
+
+/// Each block reads its rows of x and of the weight once, and shared memory has no bank conflicts.
+#[test]
+fn in_half_precision_tiles_are_read_once() {
+    let rig = Rig::open();
+    if lacks_tensor_cores(&rig) {
+        return;
+    }
+    let [n, columns, outputs] = [128_usize, 192, 256];
+    for epilogue in [Epilogue::Gelu, Epilogue::Add] {
+        let case = Case::new(&rig, (Dtype::F16, epilogue), (n, columns, outputs));
+        let work = || Ok::<_, ()>(case.found_in_half::<f16, f32>(&rig));
+        let Some(Ok((_, launches))) = profiles(work) else {
+            return;
+        };
+        let total = &launches[0].total;
+        assert_eq!(launches.len(), 1);
+        assert_eq!(total.shared_loads.wavefronts, total.shared_loads.ideal);
+        let tiles = (n / 64, outputs / 128);
+        let copied = (tiles.1 * n + tiles.0 * outputs) * columns * 2 / 32;
+        let added = if epilogue == Epilogue::Add {
+            n * outputs * 4 / 32
+        } else {
+            0
+        };
+        let loaded = total.global_loads.sectors as usize;
+        println!("{epilogue:?}: {loaded} sectors, {copied} copied, {added} added");
+        let bias = loaded - copied - added;
+        assert!(
+            bias <= tiles.0 * tiles.1 * 4 * 4 * 4,
+            "{bias} sectors of the bias"
+        );
     }
 }
 
@@ -265,6 +435,10 @@ fn no_bit_depends_on_the_schedule() {
             for epilogue in EPILOGUES {
                 let case = Case::new(&rig, (Dtype::F16, epilogue), (n, columns, outputs));
                 bits.extend(case.found(&rig).iter().map(|y| y.to_bits()));
+                if n > 8 && (columns, outputs) == (64, 130) && !lacks_tensor_cores(&rig) {
+                    let on_tensor_cores = case.found_in_half::<f16, f32>(&rig);
+                    bits.extend(on_tensor_cores.iter().map(|y| y.to_bits()));
+                }
             }
         }
         bits
@@ -302,4 +476,31 @@ fn what_does_not_fit_is_refused() {
         let refused = linear(weight, bias, x, y, epilogue);
         assert_eq!(refused, ("linear", argument), "{x}, {y}, {epilogue:?}");
     }
+}
+
+#[test]
+fn types_that_do_not_fit_are_refused() {
+    let rig = Rig::open();
+    let layer = |dtype, columns: usize| matrix(&rig, dtype, &vec![0.0; 4 * columns], 4).matrix;
+    let halves = rig.upload(&[f16::ZERO; 16]);
+    let mut rounded = rig.upload(&[f16::ZERO; 8]);
+    let mut sums = rig.upload(&[0.0f32; 8]);
+    let (f32, short, other) = (
+        layer(Dtype::F32, 8),
+        layer(Dtype::F16, 4),
+        layer(Dtype::Bf16, 8),
+    );
+    for (weight, n) in [(&f32, 16), (&short, 8), (&other, 16)] {
+        let (x, y) = (halves.slice(..n), sums.as_view_mut());
+        let result = rig.kernels.linear(weight, None, x, y, Epilogue::Store);
+        assert_eq!(refused(result), ("linear", "x"), "{}", weight.dtype);
+    }
+    let weight = layer(Dtype::F16, 8);
+    let x = rig.upload(&[0.0f32; 16]);
+    let (x, y) = (x.as_view(), rounded.as_view_mut());
+    let result = rig.kernels.linear(&weight, None, x, y, Epilogue::Store);
+    assert_eq!(refused(result), ("linear", "y"));
+    let (x, y) = (halves.as_view(), rounded.as_view_mut());
+    let result = rig.kernels.linear(&weight, None, x, y, Epilogue::Add);
+    assert_eq!(refused(result), ("linear", "y"));
 }

@@ -1,11 +1,13 @@
 //! Norms, rotation, embedding and the choice of a token against their definitions, with
 //! guards around what they write.
 
-use crate::rig::{Rig, assert_close, matrix, noise, refused, whatever_the_schedule};
+use crate::rig::{Guard, Rig, assert_close, matrix, noise, refused, whatever_the_schedule};
+use conformance::Element;
 use conformance::compare::Tolerance;
 use cudarc::driver::CudaSlice;
+use half::{bf16, f16};
 use rstest::rstest;
-use stage6_pipeline::{Device, Dtype, Heads, Norm, NormKind};
+use stage6_pipeline::{Activation, Device, Dtype, Heads, Norm, NormKind};
 
 const EPSILON: f32 = 1e-5;
 
@@ -74,6 +76,69 @@ fn norms_equal_their_definition(
             tolerance,
         );
     }
+}
+
+/// A norm in f32, rounded: to the bit.
+#[rstest]
+fn norms_in_half_precision_are_rounded(#[values(36, 97, 1000)] c: usize) {
+    fn check<Y: Activation + Element + Guard>(c: usize) {
+        let rig = Rig::open();
+        let norm = norm_of(&rig, &noise(c, 1), Some(&noise(c, 2)));
+        let x = noise(3 * c, 3);
+        let expected = normalised(&rig, &norm, NormKind::LayerNorm, &x);
+        let mut y = rig.guarded(&vec![Y::from_f32(0.0); x.len()]);
+        let (x_device, view) = (rig.upload(&x), y.slice_mut(..x.len()));
+        let result = rig.kernels.norm(
+            &norm,
+            NormKind::LayerNorm,
+            EPSILON,
+            x_device.as_view(),
+            view,
+        );
+        result.unwrap();
+        let expected = Vec::from_iter(expected.iter().map(|&y| Y::from_f32(y).to_f32()));
+        let found = Vec::from_iter(rig.download(&y).iter().map(|&y| y.to_f32()));
+        assert_eq!(found, expected);
+    }
+    check::<f16>(c);
+    check::<bf16>(c);
+}
+
+/// To nearest, ties to even; beyond the range infinity; NaN stays NaN.
+#[rstest]
+fn narrow_rounds_to_nearest(#[values(1, 3, 1024, 1030, 2051)] count: usize) {
+    fn check<Y: Activation + Element + Guard>(x: &[f32]) {
+        let rig = Rig::open();
+        let mut y = rig.guarded(&vec![Y::from_f32(0.0); x.len()]);
+        let (x_device, view) = (rig.upload(x), y.slice_mut(..x.len()));
+        rig.kernels.narrow(x_device.as_view(), view).unwrap();
+        for (&x, y) in x.iter().zip(rig.download(&y)) {
+            let (expected, found) = (Y::from_f32(x).to_f32(), y.to_f32());
+            assert!(
+                found.to_bits() == expected.to_bits() || found.is_nan() && x.is_nan(),
+                "{x}: {found}, not {expected}"
+            );
+        }
+    }
+    let mut x = noise(count, 7);
+    let special = [
+        1.0 + 2.0_f32.powi(-11),
+        1.0 + 3.0 * 2.0_f32.powi(-11),
+        1.0 + 2.0_f32.powi(-8),
+        65519.0,
+        65520.0,
+        f32::MAX,
+        -f32::INFINITY,
+        f32::NAN,
+        -0.0,
+        3e-8,
+        1e-40,
+    ];
+    for (x, special) in x.iter_mut().rev().zip(special) {
+        *x = special;
+    }
+    check::<f16>(&x);
+    check::<bf16>(&x);
 }
 
 #[test]
@@ -315,6 +380,15 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(norm(&good, 8, 12), ("norm", "y"));
     let bad = norm_of(&rig, &[1.0; 4], Some(&[0.0; 3]));
     assert_eq!(norm(&bad, 8, 8), ("norm", "bias"));
+
+    let halves = |from: usize, x: usize, y: usize| {
+        let (x_device, mut y_device) = (floats(48), rig.upload(&[f16::ZERO; 48]));
+        let (x, y) = (x_device.slice(from..x), y_device.slice_mut(..y));
+        refused(kernels.narrow(x, y))
+    };
+    assert_eq!(halves(0, 9, 8), ("narrow", "y"));
+    assert_eq!(halves(3, 3, 8), ("narrow", "x"));
+    assert_eq!(halves(3, 11, 8), ("narrow", "x"));
 
     let mut rope = |row: usize, positions: usize, frequencies: &CudaSlice<f32>, keys: usize| {
         let heads = Heads { queries: 2, keys };

@@ -54,6 +54,14 @@ impl Guard for f32 {
     const GUARD: Self = -7.5e33;
 }
 
+impl Guard for f16 {
+    const GUARD: Self = f16::from_bits(0xe9a5);
+}
+
+impl Guard for bf16 {
+    const GUARD: Self = bf16::from_bits(0xe9a5);
+}
+
 impl Guard for i32 {
     const GUARD: Self = -777_777;
 }
