@@ -35,6 +35,7 @@ mod dtype;
 pub mod inputs;
 mod judge;
 pub mod layout;
+mod memo;
 pub mod memory;
 pub mod oracle;
 pub mod problems;

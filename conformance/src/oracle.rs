@@ -4,11 +4,11 @@
 //! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
 //! otherwise.
 
-use ndarray::{Array2, Array3, Array4, s};
+use ndarray::{Array1, Array2, Array3, Array4, indices, s};
 
 use stage1_reference::{Linear, MultiHeadAttention, Options};
 
-use crate::Dtype;
+use crate::{Dtype, memo};
 
 /// `o` `[B, H, nq, D]` and `lse` `[B, H, nq]` of `softmax(scale · q kᵀ + mask) v`, in f64.
 ///
@@ -20,7 +20,7 @@ pub fn attention<T: Copy + Into<f64>>(
     v: &Array4<T>,
     options: &Options,
 ) -> (Array4<f64>, Array3<f64>) {
-    attention_with(q, k, v, options, |x| x, |x| x)
+    attention_with([q, k, v], options, None)
 }
 
 /// `o` of the same, as one operation after the other computes it on tensors of `dtype`: weights and
@@ -33,59 +33,88 @@ pub fn attention_in(
     v: &Array4<f32>,
     options: &Options,
 ) -> Array4<f64> {
-    let round = |x: f64| f64::from(dtype.round(x as f32));
-    let score = |x: f64| if rounds_scores { round(x) } else { x };
-    let (o, _) = attention_with(q, k, v, options, score, round);
-    o.mapv_into(round)
+    let stored = Stored {
+        dtype,
+        rounds_scores,
+    };
+    let (o, _) = attention_with([q, k, v], options, Some(stored));
+    o.mapv_into(|x| stored.round(x))
 }
 
-/// Attention whose scores and weights become stored ones.
+/// What is stored between the operations.
+#[derive(Clone, Copy, Hash)]
+struct Stored {
+    dtype: Dtype,
+    rounds_scores: bool,
+}
+
+impl Stored {
+    fn round(self, x: f64) -> f64 {
+        self.dtype.round(x as f32).into()
+    }
+}
+
+/// Attention whose scores and weights are rounded as they are stored, or are not.
 fn attention_with<T: Copy + Into<f64>>(
-    q: &Array4<T>,
-    k: &Array4<T>,
-    v: &Array4<T>,
+    tensors: [&Array4<T>; 3],
     options: &Options,
-    stored_score: impl Fn(f64) -> f64,
-    stored_weight: impl Fn(f64) -> f64,
+    stored: Option<Stored>,
 ) -> (Array4<f64>, Array3<f64>) {
+    let [q, k, v] = tensors.map(|x| x.mapv(T::into));
+    let digest = memo::digest([&q, &k, &v], stored);
+    memo::remembered(digest, options, || computed(&q, &k, &v, options, stored))
+}
+
+fn computed(
+    q: &Array4<f64>,
+    k: &Array4<f64>,
+    v: &Array4<f64>,
+    options: &Options,
+    stored: Option<Stored>,
+) -> (Array4<f64>, Array3<f64>) {
+    let stored_score = |x| match stored {
+        Some(stored) if stored.rounds_scores => stored.round(x),
+        _ => x,
+    };
+    let stored_weight = |x| stored.map_or(x, |stored| stored.round(x));
     let (batch, heads, nq, d) = q.dim();
     let (_, kv_heads, nk, _) = k.dim();
     let scale = options.scale.map_or(1.0 / (d as f64).sqrt(), f64::from);
     let mut o = Array4::zeros((batch, heads, nq, d));
     let mut lse = Array3::from_elem((batch, heads, nq), f64::NEG_INFINITY);
-    for ((b, h, i), lse) in lse.indexed_iter_mut() {
+    for (b, h) in indices((batch, heads)) {
         let h_kv = h * kv_heads / heads;
-        let mut scores = Vec::new();
-        for j in 0..nk {
-            let ahead = (j + nq) as i128 - (i + nk) as i128; // of the query's own position
-            let hidden = options.causal && ahead > 0
-                || (options.window)
-                    .is_some_and(|w| -ahead > w.left as i128 || ahead > w.right as i128)
-                || (options.key_lengths.as_ref()).is_some_and(|lengths| j >= lengths[b])
-                || (options.blocks.as_ref())
-                    .is_some_and(|x| !x[[b % x.dim().0, h % x.dim().1, i / 64, j / 64]]);
-            let added =
-                (options.mask.as_ref()).map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
-            if !hidden && added != f32::NEG_INFINITY {
-                let (q_i, k_j) = (q.slice(s![b, h, i, ..]), k.slice(s![b, h_kv, j, ..]));
-                let products = q_i.iter().zip(k_j).map(|(&q, &k)| q.into() * k.into());
-                scores.push((
-                    j,
-                    stored_score(scale * products.sum::<f64>() + f64::from(added)),
-                ));
+        let q = q.slice(s![b, h, .., ..]);
+        let v = v.slice(s![b, h_kv, .., ..]);
+        // [D, nk]: the sums of all keys grow side by side.
+        let k = Array2::from_shape_fn((d, nk), |(c, j)| k[[b, h_kv, j, c]]);
+        let mut of_head = o.slice_mut(s![b, h, .., ..]);
+        for (i, (q, mut o)) in q.rows().into_iter().zip(of_head.rows_mut()).enumerate() {
+            let mut products = Array1::zeros(nk);
+            for (&q, k) in q.iter().zip(k.rows()) {
+                products.scaled_add(q, &k);
             }
-        }
-        let max = scores.iter().map(|x| x.1).fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = scores.iter().map(|x| (x.1 - max).exp()).sum();
-        *lse = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
-        for (j, score) in scores {
-            let p = stored_weight((score - max).exp() / sum);
-            for (o, &v) in o
-                .slice_mut(s![b, h, i, ..])
-                .iter_mut()
-                .zip(v.slice(s![b, h_kv, j, ..]))
-            {
-                *o += p * v.into();
+            let mut scores = Vec::new();
+            for (j, product) in products.into_iter().enumerate() {
+                let ahead = (j + nq) as i128 - (i + nk) as i128; // of the query's own position
+                let hidden = options.causal && ahead > 0
+                    || (options.window)
+                        .is_some_and(|w| -ahead > w.left as i128 || ahead > w.right as i128)
+                    || (options.key_lengths.as_ref()).is_some_and(|lengths| j >= lengths[b])
+                    || (options.blocks.as_ref())
+                        .is_some_and(|x| !x[[b % x.dim().0, h % x.dim().1, i / 64, j / 64]]);
+                let added = (options.mask.as_ref())
+                    .map_or(0.0, |x| x[[b % x.dim().0, h % x.dim().1, i, j]]);
+                if !hidden && added != f32::NEG_INFINITY {
+                    scores.push((j, stored_score(scale * product + f64::from(added))));
+                }
+            }
+            let max = scores.iter().map(|x| x.1).fold(f64::NEG_INFINITY, f64::max);
+            let weights = Vec::from_iter(scores.iter().map(|x| (x.1 - max).exp()));
+            let sum: f64 = weights.iter().sum();
+            lse[[b, h, i]] = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
+            for ((j, _), weight) in scores.into_iter().zip(weights) {
+                o.scaled_add(stored_weight(weight / sum), &v.row(j));
             }
         }
     }
@@ -118,10 +147,16 @@ pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, options: &Options
     let (batch, n, hidden) = x.dim();
     let d = hidden / layer.heads;
     let apply = |linear: &Linear, x: &Array3<f64>| {
-        Array3::from_shape_fn((batch, n, hidden), |(b, i, c)| {
-            let products = (0..hidden).map(|p| x[[b, i, p]] * f64::from(linear.weight[[p, c]]));
-            products.sum::<f64>() + linear.bias.as_ref().map_or(0.0, |bias| f64::from(bias[c]))
-        })
+        let mut y = Array3::zeros((batch, n, hidden));
+        for (x, mut y) in x.rows().into_iter().zip(y.rows_mut()) {
+            for (x, weights) in x.iter().zip(linear.weight.rows()) {
+                y.zip_mut_with(&weights, |y, &weight| *y += x * f64::from(weight));
+            }
+            if let Some(bias) = &linear.bias {
+                y.zip_mut_with(bias, |y, &bias| *y += f64::from(bias));
+            }
+        }
+        y
     };
     let x = x.mapv(f64::from);
     let [q, k, v] = [&layer.w_q, &layer.w_k, &layer.w_v].map(|linear| {
@@ -138,11 +173,19 @@ pub fn multi_head(layer: &MultiHeadAttention, x: &Array3<f32>, options: &Options
 /// `a · b`, `[B, H, m, n]` in f64, of `a` `[B, H, m, k]` and `b` `[B, H_b, k, n]`; head `h`
 /// uses `b`'s `h · H_b / H`.
 pub fn gemm(a: &Array4<f32>, b: &Array4<f32>) -> Array4<f64> {
-    let (batch, heads, m, k) = a.dim();
+    let (batch, heads, m, _) = a.dim();
     let (_, b_heads, _, n) = b.dim();
-    Array4::from_shape_fn((batch, heads, m, n), |(z, h, i, j)| {
-        (0..k)
-            .map(|p| f64::from(a[[z, h, i, p]]) * f64::from(b[[z, h * b_heads / heads, p, j]]))
-            .sum()
-    })
+    let mut products = Array4::zeros((batch, heads, m, n));
+    for (z, h) in indices((batch, heads)) {
+        let a = a.slice(s![z, h, .., ..]).mapv(f64::from);
+        let b = b.slice(s![z, h * b_heads / heads, .., ..]).mapv(f64::from);
+        let b = b.as_standard_layout();
+        let mut of_head = products.slice_mut(s![z, h, .., ..]);
+        for (a, mut row) in a.rows().into_iter().zip(of_head.rows_mut()) {
+            for (&a, b) in a.iter().zip(b.rows()) {
+                row.scaled_add(a, &b);
+            }
+        }
+    }
+    products
 }

@@ -1,5 +1,7 @@
 //! Problems for attention on `[B, H, N, D]`.
 
+use std::sync::LazyLock;
+
 use ndarray::{Array3, Array4, s};
 use stage1_reference::{Feature, Options, Output, Sizes};
 
@@ -37,7 +39,9 @@ pub struct Problem {
 
 /// All attention problems.
 pub fn problems() -> Vec<Problem> {
-    table::rows().into_iter().map(row::Row::problem).collect()
+    static PROBLEMS: LazyLock<Vec<Problem>> =
+        LazyLock::new(|| table::rows().into_iter().map(row::Row::problem).collect());
+    PROBLEMS.clone()
 }
 
 /// The batch of [`many_matrices`].

@@ -1,0 +1,47 @@
+//! Answers of the oracle for attention, kept: a suite gives the same problems to one
+//! implementation after the other.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ndarray::{Array3, Array4};
+use stage1_reference::Options;
+
+/// o and lse.
+pub type Answer = (Array4<f64>, Array3<f64>);
+
+/// So many answers are kept; then all are forgotten.
+const MOST: usize = 2000;
+
+/// By the digest of the tensors. Options are compared.
+static KNOWN: Mutex<BTreeMap<u64, Arc<(Options, Answer)>>> = Mutex::new(BTreeMap::new());
+
+/// The answer to a problem: as it was computed before, or else as `compute` does.
+pub fn remembered(digest: u64, options: &Options, compute: impl FnOnce() -> Answer) -> Answer {
+    let lock = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = lock().get(&digest).cloned();
+    if let Some(known) = known
+        && known.0 == *options
+    {
+        return known.1.clone();
+    }
+    let answer = compute();
+    let mut known = lock();
+    if known.len() == MOST {
+        known.clear();
+    }
+    known.insert(digest, Arc::new((options.clone(), answer.clone())));
+    answer
+}
+
+/// A digest of tensors, to the last bit, and of how they are computed with.
+pub fn digest(tensors: [&Array4<f64>; 3], how: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    how.hash(&mut hasher);
+    for x in tensors {
+        x.dim().hash(&mut hasher);
+        x.iter().for_each(|x| x.to_bits().hash(&mut hasher));
+    }
+    hasher.finish()
+}
