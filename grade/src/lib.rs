@@ -1,7 +1,7 @@
 //! The grader: builds a learner's exercises, runs them in processes with limits, and gives points.
 //!
 //! - [`tasks`]: the table of tasks, with points and the files that a learner writes.
-//! - [`cause`]: which known mistake gives exactly the wrong values that were found.
+//! - [`cause`], a package of its own: which known mistake gives exactly the wrong values that were found.
 //! - [`verdict`]: the result of a grading, as data that the reports are made of.
 //! - [`report`]: a grade for the terminal, as Markdown, JSON, HTML and for Gradescope.
 //! - [`mod@grade`]: a grading, from the submission to the points. [`places`]: its folders.
@@ -19,7 +19,6 @@
 //! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
 //! here and stays here.
 
-pub mod cause;
 pub mod child;
 pub mod clinic;
 mod clock;
@@ -35,3 +34,5 @@ pub mod remote;
 pub mod report;
 pub mod tasks;
 pub mod verdict;
+
+pub use grade_causes as cause;

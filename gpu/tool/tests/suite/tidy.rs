@@ -51,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "bench-kit",
             "gpu",
             "gpu-tool",
+            "grade-causes",
             "stage1-reference",
             "stage2-naive-cuda",
             "stage3-flash-cpu",
@@ -58,6 +59,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage5-decode",
             "stage6-pipeline",
         ],
+    ),
+    (
+        "grade-causes",
+        &[JUDGE, "stage1-reference", "stage6-pipeline"],
     ),
     ("kernel-corpus", &["cuda-sim", "gpu", "gpu-tool"]),
     ("stage1-reference", &[]),

@@ -1,46 +1,4 @@
-//! Causes of wrong values: which known mistake gives exactly these?
-//!
-//! A [`Hypothesis`] is a known mistake with the answer that it gives to a problem, in f64. [`explain`] compares what an
-//! implementation computed with the answers of all hypotheses, on several problems. A hypothesis is named if it gives the
-//! wrong values where they are wrong, within the tolerance, and the right ones where they are right.
-//!
-//! | file | mistakes |
-//! |---|---|
-//! | `formula` | attention in f64, with parts that a mistake exchanges |
-//! | `maximum`, `scale`, `band`, `rescale`, `tail`, `masked_row`, `log_sum`, `reduction` | in the formula or in a row |
-//! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
-//! | `tensor_core` | of kernels on tensor cores, in half precision |
-//! | `cache` | in the place to which a token is written |
-//! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
-//! | `mask` | in scale-and-mask |
-//! | `written` | elements that keep the value from before the call |
-//! | `fault` | the kind of fault, and the memory |
-//! | [`probes`] | the problems on which the hypotheses differ most |
-//!
-//! [`Cause`] has a sentence for each, which says what to look at.
-
-mod band;
-mod cache;
-mod causes;
-mod decoder;
-mod fault;
-mod formula;
-mod generation;
-mod layer;
-mod layout;
-mod log_sum;
-mod mask;
-mod masked_row;
-mod maximum;
-pub mod probes;
-mod problems;
-mod product;
-mod reduction;
-mod rescale;
-mod scale;
-mod tail;
-mod tensor_core;
-mod written;
+//! Comparing what an implementation computed with the answers of all hypotheses.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -48,10 +6,7 @@ use std::collections::BTreeSet;
 use conformance::problems::Problem;
 use ndarray::{Array, Dimension, Zip};
 
-pub use cache::{Cached, Update};
-pub use causes::Cause;
-pub use fault::fault_cause;
-pub use generation::Generation;
+use super::{Cause, written};
 
 /// The distance that values may have from a hypothesis, as a multiple of the tolerance. A mistake may make a problem worse conditioned
 /// than it was. A right answer is never judged by this.
@@ -201,7 +156,7 @@ fn share<P: Explained>(problem: &P, output: &P::Output, answer: &P::Answer) -> f
 }
 
 /// Sets elements to 0 that are NaN in both.
-fn forgive_nan<D: Dimension>(actual: &mut Array<f32, D>, expected: &mut Array<f64, D>) {
+pub(crate) fn forgive_nan<D: Dimension>(actual: &mut Array<f32, D>, expected: &mut Array<f64, D>) {
     if actual.shape() != expected.shape() {
         return;
     }
@@ -215,7 +170,7 @@ fn forgive_nan<D: Dimension>(actual: &mut Array<f32, D>, expected: &mut Array<f6
 }
 
 impl<T> Hypothesis<T> {
-    fn new(cause: Cause, detail: impl Into<String>, gives: T) -> Self {
+    pub(crate) fn new(cause: Cause, detail: impl Into<String>, gives: T) -> Self {
         Self {
             cause,
             detail: detail.into(),
@@ -224,7 +179,7 @@ impl<T> Hypothesis<T> {
     }
 
     /// A mistake that changes a part of what is right.
-    fn changed(
+    pub(crate) fn changed(
         cause: Cause,
         detail: impl Into<String>,
         mut right: T,
@@ -235,14 +190,14 @@ impl<T> Hypothesis<T> {
     }
 
     /// With an answer that is made of what it gives.
-    fn lazily<'a, U>(self, answer: impl Fn(&T) -> U + 'a) -> Hypothesis<Lazy<'a, U>>
+    pub(crate) fn lazily<'a, U>(self, answer: impl Fn(&T) -> U + 'a) -> Hypothesis<Lazy<'a, U>>
     where
         T: 'a,
     {
         self.map(|gives| Box::new(move || answer(&gives)) as Lazy<'a, U>)
     }
 
-    fn map<U>(self, f: impl FnOnce(T) -> U) -> Hypothesis<U> {
+    pub(crate) fn map<U>(self, f: impl FnOnce(T) -> U) -> Hypothesis<U> {
         Hypothesis {
             cause: self.cause,
             detail: self.detail,
