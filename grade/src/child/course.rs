@@ -1,8 +1,8 @@
 //! The course's part of a build: everything that a learner's program is linked with, and the compiler's commands.
 //!
-//! Cargo builds the package of the exercise with the course's manifests and an empty library. No file of a submission takes part,
-//! so that cargo needs no sandbox. A wrapper around the compiler keeps the commands for the package, which are given again for
-//! the learner's files.
+//! Cargo builds the package of the exercise, or several, with the course's manifests and empty libraries. No file of a submission
+//! takes part, so that cargo needs no sandbox. A wrapper around the compiler keeps the commands for a package, which are given
+//! again for the learner's files.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::slice;
 
 use super::copy::{self, Files};
 use super::output::Captured;
@@ -24,6 +25,9 @@ exercise_*) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NA
 esac
 exec "$@"
 "#;
+
+/// Stages whose programs launch kernels.
+const WITH_KERNELS: [u8; 4] = [2, 4, 5, 6];
 
 /// The text of a library and a program without anything.
 const EMPTY: [(&str, &str); 2] = [
@@ -74,8 +78,8 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
         fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--locked", "--quiet", "--package"])
-        .arg(task.package())
+        .args(["build", "--locked", "--quiet"])
+        .args(packages(task))
         .current_dir(&workspace)
         .env("CARGO_TARGET_DIR", places.target())
         .env("CARGO_TERM_COLOR", "never")
@@ -105,6 +109,17 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
         library,
         program,
     })
+}
+
+/// The packages that are built, as arguments of cargo. Those of stages with kernels are built together: alone, each would have
+/// other features of its dependencies, and a simulator of its own. The other stages need no simulator.
+fn packages(task: &Task) -> impl Iterator<Item = String> {
+    let stages = match WITH_KERNELS.contains(&task.stage) {
+        true => &WITH_KERNELS[..],
+        false => slice::from_ref(&task.stage),
+    };
+    let names = stages.iter().map(|stage| format!("exercise-stage{stage}"));
+    names.flat_map(|name| ["--package".to_owned(), name])
 }
 
 /// The workspace of the exercises with empty packages.

@@ -252,7 +252,7 @@ fn mischief_ends_with_its_reason() {
     );
     let text = text.replace(marker, &(chosen + marker));
     for (name, _, words) in MISCHIEF {
-        let places = Places::submission(root(), &format!("mischief-{name}"), tmp("mischief"));
+        let places = Places::submission(root(), "mischief", tmp("mischief"));
         let working = places.scratch.join("cache");
         fs::create_dir_all(&working).unwrap();
         fs::write(working.join("mischief"), name).unwrap();
