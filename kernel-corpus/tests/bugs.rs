@@ -1,8 +1,9 @@
 //! Every planted defect is found, as what it is and where it is, whatever the schedule.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::common::{BUDGET, Kernel, SEEDS, kernels};
+use crate::common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
 
@@ -16,6 +17,16 @@ enum Outcome {
 
 #[test]
 fn planted_bugs_are_found() {
+    are_found(FEW_SEEDS);
+}
+
+#[test]
+#[ignore = "takes several seconds"]
+fn planted_bugs_are_found_under_all_schedules() {
+    are_found(SEEDS);
+}
+
+fn are_found(seeds: Range<u64>) {
     cuda_sim::install().unwrap();
     let ctx = CudaContext::new(0).unwrap();
     let kernels = kernels("bug_");
@@ -24,7 +35,7 @@ fn planted_bugs_are_found() {
     cuda_sim::set_budget(Some(BUDGET));
     for kernel in &kernels {
         let ptx = kernel.ptx();
-        misses.extend(SEEDS.into_iter().find_map(|seed| {
+        misses.extend(seeds.clone().find_map(|seed| {
             cuda_sim::set_seed(Some(seed));
             let found = run(&ctx, kernel, &ptx);
             let miss = miss(kernel, &found)?;

@@ -6,13 +6,24 @@
 
 mod common;
 
-use common::{BUDGET, Kernel, SEEDS, kernels};
+use common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
 use cudarc::driver::CudaContext;
 use gpu::architecture::Architecture;
+use std::ops::Range;
 use std::sync::Arc;
 
 #[test]
 fn clean_kernels_run_and_give_the_stated_results() {
+    give_the_stated_results(FEW_SEEDS);
+}
+
+#[test]
+#[ignore = "takes several seconds"]
+fn clean_kernels_give_the_stated_results_under_all_schedules() {
+    give_the_stated_results(SEEDS);
+}
+
+fn give_the_stated_results(seeds: Range<u64>) {
     let ctx = gpu::context(0).unwrap();
     let capability = ctx.compute_capability().unwrap();
     let kernels = kernels("clean_");
@@ -31,7 +42,7 @@ fn clean_kernels_run_and_give_the_stated_results() {
             println!("{} needs {needed}", kernel.file);
             continue;
         }
-        wrong.extend(first_wrong_run(&ctx, kernel));
+        wrong.extend(first_wrong_run(&ctx, kernel, seeds.clone()));
     }
     cuda_sim::set_seed(None);
     cuda_sim::set_budget(None);
@@ -45,9 +56,13 @@ fn clean_kernels_run_and_give_the_stated_results() {
 }
 
 /// The first seed with a fault or a wrong result, and what it was.
-fn first_wrong_run(ctx: &Arc<CudaContext>, kernel: &Kernel) -> Option<String> {
+fn first_wrong_run(
+    ctx: &Arc<CudaContext>,
+    kernel: &Kernel,
+    mut seeds: Range<u64>,
+) -> Option<String> {
     let ptx = kernel.ptx();
-    SEEDS.into_iter().find_map(|seed| {
+    seeds.find_map(|seed| {
         cuda_sim::set_seed(Some(seed));
         let outcome = kernel.invocation.run(ctx, &ptx);
         let complaint = match outcome {

@@ -9,6 +9,9 @@ use gpu_tool::invocation::Invocation;
 /// The schedules that every kernel is run with: the order of blocks and warps comes from the seed.
 pub const SEEDS: std::ops::Range<u64> = 0..20;
 
+/// Those of the short tests.
+pub const FEW_SEEDS: std::ops::Range<u64> = 0..5;
+
 /// Instructions that a warp may run: more than any needs, and few enough for endless loops to end
 /// soon.
 pub const BUDGET: u64 = 1 << 18;

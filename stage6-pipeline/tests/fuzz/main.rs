@@ -57,8 +57,18 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn damaged_models() {
+    damaged(300);
+}
+
+#[test]
+#[ignore = "takes several seconds"]
+fn many_damaged_models() {
+    damaged(1500);
+}
+
+fn damaged(count: u64) {
     let models: Vec<ModelFiles> = FIXTURES.map(|name| in_memory(fixture(name).files)).into();
-    run(1500, |seed| case(seed, &models));
+    run(count, |seed| case(seed, &models));
 }
 
 /// An index of weights lies in a folder beside the files that it names.
