@@ -21,8 +21,8 @@ pub const LADDER: [Variant; 5] = [
     Variant::library(64, Tile::new(64, 64, 128)),
 ];
 
-/// The lines of `ladder --f16`, at D = 128: the last rung in f32, and those in f16. Each changes one
-/// thing, as those of [`LADDER`] do; the library's kernel has its own tile.
+/// The lines of `ladder --f16`, at D = 128: the last rung in f32, and those in f16. Each changes
+/// one thing, as those of [`LADDER`] do; the library's kernel has its own tile.
 pub const LADDER_F16: [Variant; 7] = [
     Variant::rung(Rung::AsyncCopy, 128),
     Variant::rung(Rung::Mma, 128),
