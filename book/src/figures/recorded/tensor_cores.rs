@@ -546,8 +546,14 @@ fn clocks(_: &[Recording]) -> Result<Picture> {
     let (mut last, mut rungs) = ("", 0);
     // Of a rung with two tiles, the last one.
     for (at, row) in rows.iter().enumerate().skip(2) {
+        // The rung in f32 has no mma.sync.
         let is_rung = row[1].starts_with('`') && !row[1].contains("library");
-        if !is_rung || rows.get(at + 1).is_some_and(|next| next[1] == row[1]) || row[1] == last {
+        let multiplies = row[instructions] != "–";
+        if !is_rung
+            || !multiplies
+            || rows.get(at + 1).is_some_and(|next| next[1] == row[1])
+            || row[1] == last
+        {
             continue;
         }
         (last, rungs) = (row[1], rungs + 1);
