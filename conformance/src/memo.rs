@@ -11,10 +11,10 @@ use stage1_reference::Options;
 /// o and lse.
 pub type Answer = (Array4<f64>, Array3<f64>);
 
-/// So many answers are kept; then all are forgotten.
+/// The most answers that are kept; at this number the table is cleared.
 const MOST: usize = 2000;
 
-/// By the digest of the tensors. Options are compared.
+/// Answers by the digest of the tensors. An answer is taken only if the options are equal, too.
 static KNOWN: Mutex<BTreeMap<u64, Arc<(Options, Answer)>>> = Mutex::new(BTreeMap::new());
 
 /// The answer to a problem: as it was computed before, or else as `compute` does.

@@ -1,5 +1,5 @@
-//! The same mathematics once more, in f64 and as naively as possible: one loop per index, nothing
-//! shared with the code that it judges.
+//! The same mathematics once more, in f64, without tiles or an online softmax, and with nothing
+//! shared with the code that it judges. Answers to the same problem are computed once.
 //!
 //! The functions expect shapes that fit, as those of the [tables](crate::problems) do, and panic
 //! otherwise.

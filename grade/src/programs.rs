@@ -1,5 +1,6 @@
 //! The program of a stage, which its tasks share, and the time that all builds and calls of a submission have together: those for
-//! the tasks that count, and apart those for bonus tasks, so that none of these takes the time of another.
+//! the tasks that count, and apart those for bonus tasks, so that the calls of a bonus take no time of a task that counts. The time
+//! of compiling a stage is counted for the task that needs it first.
 
 use std::fs;
 use std::io;

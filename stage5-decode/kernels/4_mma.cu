@@ -4,7 +4,7 @@
 // cores take f16, but q and p are f32: each is a sum of two f16, and both are multiplied by the
 // same fragment of k or v. A warp takes every fourth tile of 16 keys, keeps a softmax of its own,
 // and copies its tiles itself: v is on its way while it multiplies k, and the next k while it
-// multiplies v. The warps meet at the end.
+// multiplies v. At the end the warps add up their o in shared memory.
 //
 // Constants: HEAD_MAX (64, 128), at least D. Columns from D on are zeros.
 // Grid:   x = B * H_kv * ceil(group / 16) * nq * splits.
@@ -12,7 +12,7 @@
 // Shared: 320 * (HEAD_MAX + 8) + 512 bytes, static. o of a warp replaces its k and v at the end.
 // Reads:  q, lengths; k and v of the part once for 16 heads. Writes: parts, parts_lse once, for
 //         combine.cu; 0 and -inf for a part without a key.
-// q must be finite in f16: at most 65504.
+// q must be finite in f16, at most 65504; below 1/8 its error is up to 2^-25. The library scales q.
 // Since rung 3: k and v are f16, tensor cores multiply, a block has up to 16 heads.
 // What limits it now: device memory, and for short sequences the launches of this kernel and of
 // combine.cu. There are 7 instructions and 3.2 wavefronts of shared memory for each mma.sync: on an
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     const int set = blockIdx.x / splits / nq % sets;
     const long long kv_head = blockIdx.x / splits / nq / sets;  // b * H_kv + head of k and v
     const long long first_head = kv_head * group + set * ROWS;  // b * H + the first head of q
-    const int own = min(ROWS, group - set * ROWS);              // heads of q that there are
+    const int own = min(ROWS, group - set * ROWS);              // valid heads of q in this block
     const int keys = max(0, lengths[kv_head / (heads / group)] - nq + i + 1);  // that the queries see
     const int size = (keys + splits - 1) / splits;
     const int end = min(keys, (part + 1) * size);

@@ -12,7 +12,7 @@
 //     bias, activation, residual
 //
 // With gates, every other 8 rows of the tile of W are the ups of the 8 rows before them: a lane has
-// the gate and the up of an output. Rows behind the last one are that one again: their sums are not
+// the gate and the up of an output. Rows behind the last one read the last one; their sums are not
 // stored.
 //
 // No bank conflicts: vector c of row r lies at place c ^ r % 8, so the 8 rows that ldmatrix reads

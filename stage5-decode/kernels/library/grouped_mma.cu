@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped_mma(
             x[e] = r < block_rows && d < head_dim ? q_row[d] : 0.0f;
             largest = fmaxf(largest, fabsf(x[e]));
         }
-        const int exponent = (__float_as_int(warp_max(largest)) >> 23) - 127;
+        const int exponent = min((__float_as_int(warp_max(largest)) >> 23) - 127, 126 + EXPONENT);
 #pragma unroll
         for (int e = 0; e < HEAD_MAX / 32; e += 2) {
             const float factor = power_of_two(EXPONENT - exponent);

@@ -50,7 +50,7 @@ struct Tensor<bf16> {
 constexpr int TERMS = Tensor<ELEMENT>::TERMS;
 
 // Rounds two values, and then what that leaves of them, again and again: the sum of the terms is
-// the f32 number.
+// the f32 number in bf16, and its first 22 binary digits in f16.
 __device__ __forceinline__ void terms_of(float low, float high, unsigned (&terms)[TERMS]) {
 #pragma unroll
     for (unsigned& term : terms) {

@@ -242,7 +242,7 @@ fn rung_4_solves_random_problems() {
 #[rstest]
 fn queries_have_any_size(
     #[values(Dtype::F16, Dtype::Bf16)] dtype: Dtype,
-    #[values(1e-30, 1e30)] size: f32,
+    #[values(1e-30, 1e30, 5e37)] size: f32,
 ) {
     let mut problem = counted(16, 2, 128, 300, dtype);
     problem.q.mapv_inplace(|x| x * size);

@@ -84,6 +84,9 @@ pub fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
                     |problem: &Problem| possible(problem) && judge.missing(problem).is_none();
                 let problems = Vec::from_iter(random.filter(fits).take(2));
                 under_seeds(judge, "decode_seeds", SEEDS, || {
+                    if problems.is_empty() {
+                        return Err("no random problem has a cache that it takes".into());
+                    }
                     let mut values = Vec::new();
                     for problem in &problems {
                         let output = solve(device, own, problem, [Layout::Packed; 2])?;
