@@ -206,8 +206,8 @@ fn of_whole_vectors(name: &str) -> Architecture {
     }
 }
 
-/// The error of a prefill of `n` tokens, the largest of two tokens one by one behind it, and that of
-/// the prefill in f64 where what is multiplied is rounded to the weights' type.
+/// The error of a prefill of `n` tokens, the largest of two tokens one by one behind it, and that
+/// of the prefill in f64 where what is multiplied is rounded to the weights' type.
 fn in_half_precision(architecture: &Architecture, dtype: Dtype, n: usize) -> (f64, f64, f64) {
     let tokens = Vec::from_iter((0..n + 2).map(|i| (i * 37 % 200) as u32));
     let weights = Weights::random(architecture, dtype, 1, &Host).unwrap();
