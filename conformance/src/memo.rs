@@ -45,3 +45,27 @@ pub fn digest(tensors: [&Array4<f64>; 3], how: impl Hash) -> u64 {
     }
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_that_of_its_tensors_type_and_options() {
+        let zeros = Array4::zeros((1, 1, 2, 4));
+        let other = zeros.mapv(|x: f64| -x); // equal, but for its bits
+        let flat = Array4::zeros((1, 2, 1, 4));
+        let of = |first| digest([first, &zeros, &zeros], "f32");
+        assert_eq!(of(&zeros), digest([&zeros; 3], "f32"));
+        assert_ne!(of(&zeros), of(&other));
+        assert_ne!(of(&zeros), of(&flat));
+        assert_ne!(of(&zeros), digest([&zeros; 3], "f16"));
+
+        let answer = |o: f64| (Array4::from_elem((1, 1, 2, 4), o), Array3::zeros((1, 1, 2)));
+        let (plain, causal) = (Options::default(), Options::default().causal());
+        let unique = of(&zeros);
+        assert_eq!(remembered(unique, &plain, || answer(1.0)), answer(1.0));
+        assert_eq!(remembered(unique, &plain, || answer(2.0)), answer(1.0));
+        assert_eq!(remembered(unique, &causal, || answer(3.0)), answer(3.0));
+    }
+}
