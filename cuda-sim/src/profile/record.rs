@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::counters::{Counters, Sectors, Wavefronts};
 use super::launch_profile::{LaunchProfile, LineProfile};
 use super::phase::Phase;
-use crate::exec::tally::{Tallies, Traffic, Transfers};
+use crate::exec::tally::{Tallies, Tally, Traffic, Transfers};
 use crate::memory::sectors::SECTOR;
 use crate::model::{self, ModelledTime, Work};
 use crate::program::Kernel;
 use crate::program::analysis::joined_loads::Join;
-use crate::program::op::{AccessKind, Atomic, Class, Factors, Op, Order, Type};
+use crate::program::op::{AccessKind, Atomic, Class, Op, Order, TensorUnit, Type};
 use crate::settings::device;
 
 /// Raw counts of a launch that has ended.
@@ -35,7 +35,7 @@ impl Record {
                 continue;
             };
             total += counters;
-            phases[self.kernel.phases.of[pc] as usize] += self.work(pc, &counters);
+            self.add_work(pc, &mut phases);
             let place = self.kernel.source_of(pc as u32);
             let key = place.map_or((String::new(), 0), |s| (s.file, s.line));
             *lines.entry(key).or_default() += counters;
@@ -68,9 +68,7 @@ impl Record {
     pub(crate) fn time(&self) -> ModelledTime {
         let mut phases = self.no_phases();
         for pc in 0..self.kernel.code.len() {
-            if let Some(counters) = self.counters(pc) {
-                phases[self.kernel.phases.of[pc] as usize] += self.work(pc, &counters);
-            }
+            self.add_work(pc, &mut phases);
         }
         self.time_of(phases)
     }
@@ -102,64 +100,80 @@ impl Record {
         phases
     }
 
-    /// What the assembler makes of the instruction at `pc`, with these counters.
-    fn work(&self, pc: usize, counters: &Counters) -> Phase {
+    /// Adds what the assembler makes of the instruction at `pc` to the work of its phase. It is
+    /// called for every launch, so it makes no [`Counters`].
+    fn add_work(&self, pc: usize, phases: &mut [Phase]) {
+        let Some(tally) = self.tally(pc) else {
+            return;
+        };
         let op = &self.kernel.code[pc].op;
-        let of = |class| counters.of(class);
-        let (tf32, f64) = (counters.flops_tensor_tf32, counters.flops_tensor_f64);
+        let phase = &mut phases[self.kernel.phases.of[pc] as usize];
+        let class = op.class();
+        match class {
+            Class::Fma32 | Class::Float32 | Class::Half => phase.fp32 += tally.warps,
+            Class::Float64 => phase.fp64 += tally.warps,
+            Class::Special => phase.special += tally.warps,
+            _ => {}
+        }
+        if let Some(unit) = op.tensor_unit() {
+            let operations = match unit {
+                TensorUnit::F16 => &mut phase.tensor,
+                TensorUnit::Tf32 => &mut phase.tensor_tf32,
+                TensorUnit::F64 => &mut phase.tensor_f64,
+                TensorUnit::Int8 => &mut phase.tensor_int8,
+            };
+            *operations += op.flops() * tally.lanes;
+        }
         // Parameters are operands, and copies need no instruction of their own.
         let is_copy = matches!(op, Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. });
-        let is_instruction = !is_copy && of(Class::Parameter) == 0;
-        let mut phase = Phase {
-            instructions: counters.warp_instructions * u64::from(is_instruction),
-            fp32: of(Class::Fma32) + of(Class::Float32) + of(Class::Half),
-            fp64: of(Class::Float64),
-            special: of(Class::Special),
-            tensor: counters.flops_tensor - tf32 - f64,
-            tensor_tf32: tf32,
-            tensor_f64: f64,
-            tensor_int8: counters.ops_tensor_int8,
-            global_requests: counters.global().requests,
-            shared_requests: counters.shared().requests,
-            local_requests: counters.local.requests,
-            local_sectors: counters.local.sectors,
-            ..Phase::default()
-        };
-        phase.instructions = phase.instructions.saturating_sub(phase.local_requests);
+        let is_instruction = !is_copy && class != Class::Parameter;
+        let mut instructions = tally.warps * u64::from(is_instruction);
+        let (mut shared_requests, mut wavefronts, mut sectors) = (0, 0, 0);
         let copy = match op {
             Op::CopyAsync(copy) => Some(copy),
             _ => None,
         };
         for (access, _, kind) in op.accesses() {
             let traffic = &self.tallies.traffic[access.site as usize];
+            phase.global_requests += traffic.global.requests;
+            phase.local_requests += traffic.local.requests;
+            phase.local_sectors += traffic.local.units;
+            instructions = instructions.saturating_sub(traffic.local.requests);
+            shared_requests += traffic.shared.requests;
             let load = kind == AccessKind::Load;
             let past_l1 = load && copy.is_some_and(|copy| !copy.through_l1);
             if !past_l1 {
-                phase.wavefronts += traffic.wavefronts;
+                wavefronts += traffic.wavefronts;
             }
-            phase.sectors += match load && access.order == Order::Weak && !past_l1 {
+            sectors += match load && access.order == Order::Weak && !past_l1 {
                 true => from_l2(traffic),
                 false => traffic.global.units,
             };
             if self.kernel.joins[access.site as usize] == Join::Gone {
-                (phase.instructions, phase.shared_requests) = (0, 0);
+                (instructions, shared_requests) = (0, 0);
             }
         }
+        phase.instructions += instructions;
+        phase.shared_requests += shared_requests;
+        phase.wavefronts += wavefronts;
+        phase.sectors += sectors;
         if copy.is_some() && !self.kernel.phases.waited[pc] {
-            phase.later_wavefronts = phase.wavefronts;
-            phase.later_sectors = phase.sectors;
+            phase.later_wavefronts += wavefronts;
+            phase.later_sectors += sectors;
         }
-        phase
+    }
+
+    /// How often the instruction at `pc` ran; `None` if no warp has run it.
+    fn tally(&self, pc: usize) -> Option<Tally> {
+        let counted_at = self.kernel.counted_at[pc]?;
+        let tally = self.tallies.instructions[counted_at as usize];
+        (tally.warps > 0).then_some(tally)
     }
 
     /// Counters of the instruction at `pc`; `None` if no warp has run it.
     fn counters(&self, pc: usize) -> Option<Counters> {
         let op = &self.kernel.code[pc].op;
-        let counted_at = self.kernel.counted_at[pc]?;
-        let tally = self.tallies.instructions[counted_at as usize];
-        if tally.warps == 0 {
-            return None;
-        }
+        let tally = self.tally(pc)?;
         let mut counters = Counters {
             warp_instructions: tally.warps,
             lane_instructions: tally.lanes,
@@ -169,23 +183,18 @@ impl Record {
         let class = op.class();
         counters.classes[class as usize] = tally.warps;
         let flops = op.flops() * tally.lanes;
-        match (op, class) {
-            (Op::Half { .. }, _) => counters.flops_half = flops,
-            (Op::MatrixProduct(product), _) => match product.factors {
-                Factors::F16 | Factors::Bf16 | Factors::E4m3 { .. } | Factors::E5m2 { .. } => {
-                    counters.flops_tensor = flops;
-                }
-                Factors::Tf32 => {
-                    (counters.flops_tensor, counters.flops_tensor_tf32) = (flops, flops);
-                }
-                Factors::Int8 { .. } => counters.ops_tensor_int8 = flops,
-            },
-            (Op::MatrixProduct64(_), _) => {
+        match (op.tensor_unit(), class) {
+            (Some(TensorUnit::F16), _) => counters.flops_tensor = flops,
+            (Some(TensorUnit::Tf32), _) => {
+                (counters.flops_tensor, counters.flops_tensor_tf32) = (flops, flops);
+            }
+            (Some(TensorUnit::F64), _) => {
                 (counters.flops_tensor, counters.flops_tensor_f64) = (flops, flops);
             }
-            (Op::QuadPairProducts(_), _) => counters.flops_tensor = flops,
-            (_, Class::Float64) => counters.flops_f64 = flops,
-            _ => counters.flops_f32 = flops,
+            (Some(TensorUnit::Int8), _) => counters.ops_tensor_int8 = flops,
+            (None, _) if matches!(op, Op::Half { .. }) => counters.flops_half = flops,
+            (None, Class::Float64) => counters.flops_f64 = flops,
+            (None, _) => counters.flops_f32 = flops,
         }
         if op.is_branch() {
             counters.branches = tally.warps;

@@ -3,7 +3,7 @@
 
 use super::arithmetic::{FloatUnary, Type};
 use super::half::HalfOp;
-use super::matrix::Columns;
+use super::matrix::{Columns, Factors};
 use super::memory::MemorySpace;
 use super::operation::{Op, between_lanes};
 
@@ -63,7 +63,33 @@ classes! {
     Other = "other";
 }
 
+/// Type of the factors of a product on the tensor cores, which decides its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TensorUnit {
+    /// f16, bf16 and 8-bit floats.
+    F16,
+    Tf32,
+    F64,
+    Int8,
+}
+
 impl Op {
+    /// What of the tensor cores it runs on, if it is a product of theirs.
+    pub(crate) fn tensor_unit(&self) -> Option<TensorUnit> {
+        match self {
+            Op::MatrixProduct(product) => Some(match product.factors {
+                Factors::F16 | Factors::Bf16 | Factors::E4m3 { .. } | Factors::E5m2 { .. } => {
+                    TensorUnit::F16
+                }
+                Factors::Tf32 => TensorUnit::Tf32,
+                Factors::Int8 { .. } => TensorUnit::Int8,
+            }),
+            Op::QuadPairProducts(_) => Some(TensorUnit::F16),
+            Op::MatrixProduct64(_) => Some(TensorUnit::F64),
+            _ => None,
+        }
+    }
+
     /// Its class. Generic accesses count as global.
     pub(crate) fn class(&self) -> Class {
         self.work().0

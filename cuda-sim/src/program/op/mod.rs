@@ -21,6 +21,7 @@ mod warp;
 pub(crate) use arithmetic::*;
 pub(crate) use async_copy::{AsyncCopy, CopySide};
 pub use class::Class;
+pub(crate) use class::TensorUnit;
 pub(crate) use dispatch_form::{Form, with_forms};
 pub(crate) use half::{
     ByteConversion, ByteType, BytesFrom, Clamp, HalfMode, HalfOp, NarrowType, Narrowing,
