@@ -14,8 +14,8 @@ pub const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "memory",
-        description: "Four kinds of memory from small and fast to large and slow: registers of one thread, shared memory of one block, the L2 cache of all blocks, and device memory.",
-        caption: "Memory of an H100. Each kind is larger and slower than the one above it.",
+        description: "Four kinds of memory from fast to slow: registers of one thread, shared memory of one block, the L2 cache of all blocks, and device memory.",
+        caption: "Memory of an H100, with the sizes of the whole chip. Each kind is slower than the one above it.",
         size: (650, 270),
         draw: memory,
     },
@@ -66,19 +66,19 @@ fn grid(c: &mut Canvas) {
 
 fn memory(c: &mut Canvas) {
     let kinds = [
-        ("green", "registers", "one thread", "256 KiB per SM"),
+        ("green", "registers", "one thread", "33 MiB: 256 KiB per SM"),
         (
             "blue",
             "shared memory",
             "the threads of a block",
-            "up to 227 KiB per block",
+            "up to 29 MiB: 228 KiB per SM",
         ),
-        ("orange", "L2 cache", "all blocks", "50 MB"),
+        ("orange", "L2 cache", "all blocks", "50 MiB"),
         (
             "red",
             "device memory",
             "all blocks, and the host by copies",
-            "80 GB",
+            "80 GiB",
         ),
     ];
     c.note(At::Start, 400.0, 18.0, "who sees it, and its size");

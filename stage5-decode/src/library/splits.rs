@@ -18,7 +18,7 @@ const BLOCKS_PER_SM: usize = 4;
 /// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves,
 /// and the efficiency is the share of places that are taken: `waves / ceil(waves)`, where
 /// `waves = s · blocks / places`. The result is the smallest `s` whose efficiency is at least 85%
-/// of the best that is possible, as in FlashAttention-3 [Shah et al. 2024, `num_splits_heuristic`].
+/// of the best that is possible: `num_splits_heuristic` of FlashAttention's library (2023).
 /// 1 if the blocks fill 80% of the places anyway. Only such `s` are possible that parts of whole
 /// tiles of 32 keys make, and 128 at most.
 pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
