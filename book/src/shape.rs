@@ -62,7 +62,8 @@ const ORDER: [&str; 9] = [
 ];
 
 /// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
-const OPEN: [&str; 6] = [
+const OPEN: [&str; 7] = [
+    "stage1-reference/examples/heads.rs shapes",
     "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
     "stage2-naive-cuda/kernels/1_gemm_plain.cu inner_product",
     "stage2-naive-cuda/kernels/2_gemm_tiled.cu inner_product",

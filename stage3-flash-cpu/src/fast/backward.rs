@@ -231,7 +231,6 @@ impl Problem<'_> {
         });
     }
 
-    // ANCHOR: loop
     /// The part of one tile of keys in all gradients. The numbers are the lines of Algorithm 2.
     fn differentiate(&self, scratch: &mut Scratch, tile: KeyTile<'_>, dq: &[QueryGradient<'_>]) {
         let KeyTile {
@@ -346,7 +345,6 @@ impl Problem<'_> {
         );
         dv_j.assign(&scratch.dv_j_t.view(d, 0..n).slice(s![.., ..n]).t());
     }
-    // ANCHOR_END: loop
 }
 
 /// Cuts a matrix into pieces of `size` rows, each with its range of rows.

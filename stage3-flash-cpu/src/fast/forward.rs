@@ -156,7 +156,6 @@ struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    // ANCHOR: loop
     /// Attention for one tile of queries. The numbers are the lines of Algorithm 1.
     fn attend(&self, scratch: &mut Scratch, tile: QueryTile<'_>) {
         let QueryTile {
@@ -232,7 +231,6 @@ impl<'a> Problem<'a> {
         // line 14: write Oᵢ
         simd.transpose(o.view(), o_i);
     }
-    // ANCHOR_END: loop
 
     /// Cuts the output into tiles of queries. Those of one head stay together, because they read
     /// the same keys; of them the longest come first, so that the threads end together.
