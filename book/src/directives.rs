@@ -12,6 +12,8 @@
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
 //! | `{{peak DEVICE}}` | its highest f32 rate in TFLOP/s, from the same table |
 //! | `{{transfer DEVICE BYTES}}` | the time that it takes at least to read so many bytes |
+//! | `{{gain PATH; ROW; ROW; COLUMN}}` | the figure of the first row over that of the second, in a table of a README |
+//! | `{{metrics}}` | the counters of a profile beside Nsight Compute's metrics |
 //! | `{{arithmetic DEVICE NAME KEY}}` | the time that the f32 operations of a block's figure take at least |
 //! | `{{points}}` | the points of all stages, from the grader's table |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
@@ -32,7 +34,7 @@ use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 use serde_json::{Value, json};
 
 use crate::progress::Progress;
-use crate::{clinic, devices, figures, generated, hints, maths, quote, root, tasks};
+use crate::{clinic, devices, figures, gains, generated, hints, maths, metrics, quote, root, tasks};
 
 /// The preprocessor.
 pub struct Directives(());
@@ -110,6 +112,14 @@ fn replaced(directive: &str) -> Result<String> {
         ["arithmetic", device, name, key] => {
             devices::arithmetic(device, generated::figure(name, key)?.0)
         }
+        ["gain", ..] => {
+            let arguments = directive.trim_start_matches("gain").split(';');
+            match arguments.map(str::trim).collect::<Vec<_>>()[..] {
+                [path, above, below, column] => gains::gain(path, above, below, column),
+                _ => bail!("it takes a path, two rows and a column, with `;` between them"),
+            }
+        }
+        ["metrics"] => metrics::table(),
         ["points"] => tasks::points(),
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),
@@ -203,6 +213,7 @@ mod tests {
             "{{rungs ladder-f16 no_such_file.cu}}",
             "{{rungs profile-head 4_mma.cu}}",
             "{{table README.md no_such_table}}",
+            "{{gain README.md; a; b}}",
             "{{nonsense}}",
             "{{figure open",
         ] {

@@ -1,24 +1,28 @@
 //! Builds, checks and refreshes the book. `cargo book help` lists the commands.
 //!
 //! - `directives.rs`: what a chapter writes as `{{…}}`: code by anchor, outputs, figures, numbers, tasks, hints.
-//! - `quote.rs`, `generated.rs`, `devices.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what each of them stands for.
+//! - `quote.rs`, `generated.rs`, `devices.rs`, `gains.rs`, `metrics.rs`, `tasks.rs`, `hints.rs`, `clinic.rs`, `maths.rs`: what
+//!   each of them stands for.
 //! - `submissions.rs`, `keys.rs`: what the grader says of a solution, and of one with a known mistake; when to grade them again.
 //! - `programs.rs`: the programs whose outputs are shown, and their command lines.
 //! - `figures/`: the pictures, drawn as SVG.
-//! - `checks.rs`, `shape.rs`, `commands.rs`: what must hold for the text and for the pages made of it; the parts of a chapter;
-//!   typed commands.
+//! - `checks.rs`, `shape.rs`, `commands.rs`, `agreement.rs`: what must hold for the text and for the pages made of it; the parts
+//!   of a chapter; typed commands; words and figures that must agree from page to page.
 //! - `progress.rs`: what the program says while it works.
 
+mod agreement;
 mod checks;
 mod clinic;
 mod commands;
 mod devices;
 mod directives;
 mod figures;
+mod gains;
 mod generated;
 mod hints;
 mod keys;
 mod maths;
+mod metrics;
 mod programs;
 mod progress;
 mod quote;
@@ -89,6 +93,7 @@ fn check(programs: &Programs) -> Result<()> {
     let mut findings = checks::text()?;
     findings.extend(checks::pages(&index)?);
     findings.extend(shape::findings()?);
+    findings.extend(agreement::findings()?);
     findings.extend(commands::in_notebook()?);
     findings.extend(generated::stale(programs)?);
     for finding in &findings {
