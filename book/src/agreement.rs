@@ -161,7 +161,12 @@ fn other_bandwidths(name: &str, text: &str) -> Vec<String> {
         let label = line.split_once("cuda-sim (");
         let device = match label.and_then(|(_, rest)| rest.split_once(')')) {
             Some((device, _)) => device,
-            None if Path::new(name).extension().is_some_and(|ending| ending == "rs") => "h100",
+            None if Path::new(name)
+                .extension()
+                .is_some_and(|ending| ending == "rs") =>
+            {
+                "h100"
+            }
             None => continue,
         };
         let words: Vec<&str> = line.split([' ', '"', '(', ',']).collect();
@@ -236,7 +241,10 @@ fn parts_of_name(word: &str) -> Vec<String> {
     let parts = word.split('_').skip(first);
     let named = parts.map(|part| match part {
         "f16" | "bf16" | "f32" => part,
-        _ => part.split(|c: char| c.is_ascii_digit()).next().unwrap_or(part),
+        _ => part
+            .split(|c: char| c.is_ascii_digit())
+            .next()
+            .unwrap_or(part),
     });
     named.map(str::to_owned).collect()
 }
@@ -256,7 +264,10 @@ mod tests {
 
     #[test]
     fn a_banned_phrase_is_found_across_lines() {
-        let pages = [page("a.md", "The values with\na stroke."), page("b.md", "Primed.")];
+        let pages = [
+            page("a.md", "The values with\na stroke."),
+            page("b.md", "Primed."),
+        ];
         assert_eq!(banned(&pages).len(), 1);
     }
 
@@ -264,22 +275,44 @@ mod tests {
     fn a_term_before_its_explanation_is_found() {
         let told = |pages: &[(String, String)]| {
             let findings = unexplained(pages);
-            findings.iter().any(|finding| finding.contains("\"ragged\" comes before"))
+            findings
+                .iter()
+                .any(|finding| finding.contains("\"ragged\" comes before"))
         };
         let explained = page("b.md", "A **ragged** size.");
         assert!(!told(std::slice::from_ref(&explained)));
-        assert!(told(&[page("a.md", "Use ragged sizes."), explained.clone()]));
-        for text in ["# Ragged sizes", "`ragged`", "[x](ragged.md)", "{{code ragged}}", "ragged"] {
+        assert!(told(&[
+            page("a.md", "Use ragged sizes."),
+            explained.clone()
+        ]));
+        for text in [
+            "# Ragged sizes",
+            "`ragged`",
+            "[x](ragged.md)",
+            "{{code ragged}}",
+            "ragged",
+        ] {
             let before = page("a.md", &format!("```sh\nragged\n```\n{text}\n"));
-            assert_eq!(told(&[before, explained.clone()]), text == "ragged", "{text}");
+            assert_eq!(
+                told(&[before, explained.clone()]),
+                text == "ragged",
+                "{text}"
+            );
         }
-        assert_eq!(unexplained(&[explained]).len(), TERMS.len() - 1, "the others are lacking");
+        assert_eq!(
+            unexplained(&[explained]).len(),
+            TERMS.len() - 1,
+            "the others are lacking"
+        );
     }
 
     #[test]
     fn a_second_bandwidth_of_a_device_is_found() {
         let found = |name: &str, text: &str| !other_bandwidths(name, text).is_empty();
-        assert!(!found("a.txt", "cuda-sim (h100): peak 66.9 TFLOP/s f32, 3352 GB/s"));
+        assert!(!found(
+            "a.txt",
+            "cuda-sim (h100): peak 66.9 TFLOP/s f32, 3352 GB/s"
+        ));
         assert!(found("a.txt", "cuda-sim (h100): 3000 GB/s"));
         assert!(found("a.txt", "cuda-sim (a100): 3352 GB/s"));
         assert!(!found("a.txt", "DRAM GB/s"));
@@ -293,9 +326,16 @@ mod tests {
         let findings = unknown_words(&pages).unwrap();
         for word in ["Sparse", "nq", "causal", "f16"] {
             let finding = format!("does not explain `{word}`");
-            assert!(findings.iter().any(|text| text.ends_with(&finding)), "{word}: {findings:?}");
+            assert!(
+                findings.iter().any(|text| text.ends_with(&finding)),
+                "{word}: {findings:?}"
+            );
         }
-        assert!(!findings.iter().any(|text| text.ends_with("`b`") || text.ends_with("`Packed`")));
+        assert!(
+            !findings
+                .iter()
+                .any(|text| text.ends_with("`b`") || text.ends_with("`Packed`"))
+        );
         let parts = parts_of_name("tiny-gpt2_b2_n130+0of133_d64_f16_causal,");
         assert_eq!(parts, ["b", "n", "d", "f16", "causal"]);
         assert!(parts_of_name("grade_b2").is_empty());

@@ -34,7 +34,9 @@ use mdbook_preprocessor::{Preprocessor, PreprocessorContext};
 use serde_json::{Value, json};
 
 use crate::progress::Progress;
-use crate::{clinic, devices, figures, gains, generated, hints, maths, metrics, quote, root, tasks};
+use crate::{
+    clinic, devices, figures, gains, generated, hints, maths, metrics, quote, root, tasks,
+};
 
 /// The preprocessor.
 pub struct Directives(());

@@ -31,7 +31,9 @@ fn figure(text: &str, row: &str, column: &str) -> Option<f64> {
             let at = header.split('|').position(|cell| cell.trim() == column)?;
             line.split('|').nth(at)?.to_owned()
         } else {
-            let end = header[..header.find(column)? + column.len()].chars().count();
+            let end = header[..header.find(column)? + column.len()]
+                .chars()
+                .count();
             line.chars().take(end).collect()
         };
         figure.split_whitespace().last()?.parse().ok()
@@ -56,7 +58,11 @@ mod tests {
     fn a_figure_is_that_of_its_row_and_column() {
         let table = "| kernel | step | h100, µs | t4, µs |\n|---|---|---|---|\n| [`a.cu`](k/a.cu) | p v | 38.2 | 4.0 |\n";
         assert_eq!(figure(table, "a.cu p v", "h100, µs"), Some(38.2));
-        assert_eq!(figure(table, "a.cu p v", "µs"), None, "a cell is named whole");
+        assert_eq!(
+            figure(table, "a.cu p v", "µs"),
+            None,
+            "a cell is named whole"
+        );
         assert_eq!(figure(table, "b.cu", "h100, µs"), None);
         let output = "kernel  bound by       µs bandwidth\nsplit    latency    109.2     18.3%\n";
         assert_eq!(figure(output, "split", "µs"), Some(109.2));

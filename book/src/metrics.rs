@@ -30,14 +30,22 @@ fn rows(text: &str) -> Vec<(String, String)> {
     let code: String = lines.filter(|line| !line.starts_with("//")).collect();
     let entries = code.split(';').filter_map(|entry| entry.split_once(':'));
     entries
-        .map(|(key, sums)| (key.trim().to_owned(), sum(sums.split('|').next().unwrap_or(""))))
+        .map(|(key, sums)| {
+            (
+                key.trim().to_owned(),
+                sum(sums.split('|').next().unwrap_or("")),
+            )
+        })
         .collect()
 }
 
 /// A sum as text; a metric that stands there several times has a factor.
 fn sum(metrics: &str) -> String {
     let mut terms: Vec<(&str, usize)> = Vec::new();
-    for metric in metrics.split(',').map(|metric| metric.trim().trim_matches('"')) {
+    for metric in metrics
+        .split(',')
+        .map(|metric| metric.trim().trim_matches('"'))
+    {
         match terms.iter_mut().find(|(name, _)| *name == metric) {
             Some((_, factor)) => *factor += 1,
             None => terms.push((metric, 1)),
@@ -58,7 +66,14 @@ mod tests {
     fn a_counter_has_its_first_sum() {
         let text = "macro\nfigures! {\n    time: \"a.sum\" | \"b\";\n    // more\n    flops:\n        \"x\",\n        \"y\",\n        \"y\";\n}\n";
         let expected = [("time", "`a.sum`"), ("flops", "`x` + 2 × `y`")];
-        assert_eq!(rows(text), expected.map(|(key, sum)| (key.to_owned(), sum.to_owned())));
-        assert!(table().unwrap().contains("| `registers` | `launch__registers_per_thread` |"));
+        assert_eq!(
+            rows(text),
+            expected.map(|(key, sum)| (key.to_owned(), sum.to_owned()))
+        );
+        assert!(
+            table()
+                .unwrap()
+                .contains("| `registers` | `launch__registers_per_thread` |")
+        );
     }
 }

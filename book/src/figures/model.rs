@@ -88,7 +88,12 @@ fn roofline(c: &mut Canvas) {
         c.chain("roof", &[start, ridge, (x(1000.0), y(peak))]);
     }
     c.text(At::Start, 420.0, y(PEAK) + 18.0, "66.9 TFLOP/s, f32");
-    c.text(At::End, 500.0, y(TENSOR_PEAK) + 4.0, "1070 TFLOP/s, tensor cores");
+    c.text(
+        At::End,
+        500.0,
+        y(TENSOR_PEAK) + 4.0,
+        "1070 TFLOP/s, tensor cores",
+    );
     c.text(At::End, x(0.5), y(0.9 * BANDWIDTH), "3350 GB/s");
     for (intensity, name) in [
         (1.0 / 12.0, "vector add"),
