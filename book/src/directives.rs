@@ -12,7 +12,7 @@
 //! | `{{device DEVICE ROW}}` | a figure of a device, from `cuda-sim/MODEL.md` |
 //! | `{{peak DEVICE}}` | its highest f32 rate in TFLOP/s, from the same table |
 //! | `{{transfer DEVICE BYTES}}` | the time that it takes at least to read so many bytes |
-//! | `{{gain PATH; ROW; ROW; COLUMN}}` | the figure of the first row over that of the second, in a table of a README |
+//! | `{{gain PATH; COLUMN; ROW; ROW}}` | the figure of the first row over that of the second, in a table of a README |
 //! | `{{metrics}}` | the counters of a profile beside Nsight Compute's metrics |
 //! | `{{arithmetic DEVICE NAME KEY}}` | the time that the f32 operations of a block's figure take at least |
 //! | `{{points}}` | the points of all stages, from the grader's table |
@@ -117,8 +117,8 @@ fn replaced(directive: &str) -> Result<String> {
         ["gain", ..] => {
             let arguments = directive.trim_start_matches("gain").split(';');
             match arguments.map(str::trim).collect::<Vec<_>>()[..] {
-                [path, above, below, column] => gains::gain(path, above, below, column),
-                _ => bail!("it takes a path, two rows and a column, with `;` between them"),
+                [path, column, above, below] => gains::gain(path, column, above, below),
+                _ => bail!("it takes a path, a column and two rows, with `;` between them"),
             }
         }
         ["metrics"] => metrics::table(),
