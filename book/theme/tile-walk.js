@@ -92,7 +92,7 @@
         const rows = sizes.problem ? [] : [
             ["q, read", sum(before, "q"), sum(steps, "q"), n * D],
             ["k and v, read", sum(before, "kv"), sum(steps, "kv"), 2 * n * D],
-            ["scores, written and read", 0, 0, 9 * n * n],
+            ["scores, written and read", 0, 0, 6 * n * n],
             ["o, written", sum(before, "o"), sum(steps, "o"), n * D],
         ];
         if (rows.length) rows.push(["together", ...[1, 2, 3].map((column) => rows.reduce((sum, row) => sum + row[column], 0))]);

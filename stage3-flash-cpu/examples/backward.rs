@@ -25,10 +25,10 @@ fn gradients(
             let queries = s![i..q.nrows().min(i + TILE), ..];
             let (q_i, do_i) = (q.slice(queries), d_o.slice(queries)); // line 9
             let s_ij = q_i.dot(&k_j.t()) * scale; // line 10
-            let p = (s_ij - &lse.slice(queries)).mapv(f32::exp); // line 11
+            let p = (s_ij - lse.slice(queries)).mapv(f32::exp); // line 11
             dv_j += &p.t().dot(&do_i); // line 12
             let dp = do_i.dot(&v_j.t()); // line 13
-            let ds = p * (dp - &delta.slice(queries)) * scale; // line 14, and the scale
+            let ds = p * (dp - delta.slice(queries)) * scale; // line 14, and the scale
             let mut dq_i = dq.slice_mut(queries);
             dq_i += &ds.dot(&k_j); // line 15
             dk_j += &ds.t().dot(&q_i); // line 16
