@@ -179,7 +179,7 @@ fn task_grade(
                     programs.spend(task, cost);
                     results
                 }
-                Err(error) => unbuilt(error),
+                Err(error) => unbuilt(task, error),
             }
         }
     };
@@ -298,13 +298,21 @@ fn not_graded(why: String, output: &str) -> Results {
     }
 }
 
-fn unbuilt(error: &BuildError) -> Results {
+fn unbuilt(task: &Task, error: &BuildError) -> Results {
     match error {
         BuildError::Compiler(compiler::Error::Refused { headline, messages }) => {
             nothing(format!("{NOT_COMPILED}: {headline}"), messages, messages)
         }
         BuildError::Compiler(compiler::Error::Stopped(_)) => {
-            nothing(format!("{NOT_COMPILED}: {error}"), "", "")
+            let rust = task.files.iter().filter(|file| file.ends_with(".rs"));
+            let files: Vec<String> = rust
+                .map(|file| format!("exercises/{}/{file}", task.folder()))
+                .collect();
+            let sentence = format!(
+                "{NOT_COMPILED}: {error}. Of this task it compiled {}.",
+                files.join(", ")
+            );
+            nothing(sentence, "", "")
         }
         BuildError::Course(course::Error::Cargo(output)) => not_graded(error.to_string(), output),
         _ => not_graded(error.to_string(), ""),
@@ -468,6 +476,7 @@ fn commit(settings: &Settings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tasks::TASKS;
     use std::io;
 
     #[test]
@@ -479,14 +488,18 @@ mod tests {
             BuildError::Compiler(compiler::Error::System(io::Error::other("no memory"))),
             BuildError::Course(course::Error::Cargo(text())),
         ] {
-            assert_eq!(unbuilt(&error).not_graded, Some(error.to_string()));
+            assert_eq!(
+                unbuilt(&TASKS[0], &error).not_graded,
+                Some(error.to_string())
+            );
         }
         let refused = compiler::Error::Refused {
             headline: text(),
             messages: text(),
         };
         for error in [refused, compiler::Error::Stopped(text())] {
-            assert_eq!(unbuilt(&BuildError::Compiler(error)).not_graded, None);
+            let results = unbuilt(&TASKS[0], &BuildError::Compiler(error));
+            assert_eq!(results.not_graded, None);
         }
     }
 

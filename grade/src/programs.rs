@@ -1,13 +1,16 @@
 //! The program of a stage, which its tasks share, and the time that all builds and calls of a submission have together: those for
 //! the tasks that count, and apart those for bonus tasks, so that the calls of a bonus take no time of a task that counts. The time
 //! of compiling a stage is counted for the task that needs it first.
+//!
+//! If a stage does not compile, each of its tasks has a program of its own, with the solution's files in place of other tasks'. So a
+//! task is judged by its own files, whatever is wrong with the others, and wherever the compiler says so or is stopped.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::child::{BuildError, Limits, Program, build, compiler};
+use crate::child::{BuildError, Limits, Program, build};
 use crate::grade::Settings;
 use crate::places::Places;
 use crate::tasks::{TASKS, Task};
@@ -16,9 +19,10 @@ use crate::tasks::{TASKS, Task};
 pub(crate) struct Programs<'a> {
     settings: &'a Settings,
     stage: u8,
-    program: Option<Result<Program, BuildError>>,
-    /// Tasks of the stage whose files do not compile, with the errors. The program has the solution's in their place.
-    broken: Vec<(&'static Task, Result<Program, BuildError>)>,
+    /// With the learner's files of all tasks.
+    shared: Option<Result<Program, BuildError>>,
+    /// With those of the task that was asked for last, if the stage does not compile.
+    alone: Option<Result<Program, BuildError>>,
     /// What is left of the submission's time, for tasks that count and for bonus tasks.
     left: [Duration; 2],
 }
@@ -28,8 +32,8 @@ impl<'a> Programs<'a> {
         Self {
             settings,
             stage: 0,
-            program: None,
-            broken: Vec::new(),
+            shared: None,
+            alone: None,
             left: [settings.limits.submission; 2],
         }
     }
@@ -47,31 +51,26 @@ impl<'a> Programs<'a> {
     }
 
     /// The program of a task, or why there is none. Before each build, `begin` is called.
-    ///
-    /// Files of other tasks that do not compile cost this one nothing: the solution's take their place.
     pub(crate) fn of(
         &mut self,
         task: &'static Task,
         mut begin: impl FnMut(),
     ) -> &Result<Program, BuildError> {
         if self.stage != task.stage {
-            (self.stage, self.broken, self.program) = (task.stage, Vec::new(), None);
+            (self.stage, self.shared) = (task.stage, None);
         }
-        let mut places = Ok(self.settings.places.clone());
-        let program = loop {
-            let program = self.program.take().unwrap_or_else(|| {
-                begin();
-                self.build(places, task)
-            });
-            match self.other_that_is_broken(&program, task) {
-                Some(other) => self.broken.push((other, program)),
-                None => break program,
-            }
-            places = self.with_broken_solved(task);
-        };
-        let program = self.program.insert(program);
-        let own = self.broken.iter().find(|(broken, _)| *broken == task);
-        own.map_or(program, |(_, error)| error)
+        let shared = self.shared.take().unwrap_or_else(|| {
+            begin();
+            self.build(Ok(self.settings.places.clone()), task)
+        });
+        let breaks = matches!(shared, Err(BuildError::Compiler(_)));
+        let others = !self.settings.own && others(task).next().is_some();
+        let alone = (breaks && others && self.limits(task).is_some()).then(|| {
+            begin();
+            self.build(self.with_others_solved(task), task)
+        });
+        self.alone = alone;
+        self.alone.as_ref().unwrap_or(self.shared.insert(shared))
     }
 
     fn build(&mut self, places: io::Result<Places>, task: &Task) -> Result<Program, BuildError> {
@@ -82,42 +81,21 @@ impl<'a> Programs<'a> {
         program
     }
 
-    /// The other task of the stage in whose files the error of a build is, if it is in those of one.
-    fn other_that_is_broken(
-        &self,
-        program: &Result<Program, BuildError>,
-        task: &Task,
-    ) -> Option<&'static Task> {
-        let Err(BuildError::Compiler(compiler::Error::Refused { headline, .. })) = program else {
-            return None;
-        };
-        let place = |file| format!("exercises/{}/{file}:", task.folder());
-        let is_in = |other: &Task| {
-            other
-                .files
-                .iter()
-                .any(|file| headline.contains(&place(file)))
-        };
-        let is_new = |other| self.broken.iter().all(|(broken, _)| *broken != other);
-        let mut others = TASKS
-            .iter()
-            .filter(|other| other.stage == task.stage && *other != task);
-        others.find(|&other| !self.settings.own && is_in(other) && is_new(other))
-    }
-
-    /// A copy of the stage with the solution's files in place of those that do not compile.
-    fn with_broken_solved(&self, task: &Task) -> io::Result<Places> {
+    /// A copy of the stage with the solution's files in place of those of other tasks.
+    fn with_others_solved(&self, task: &Task) -> io::Result<Places> {
         let (places, folder) = (&self.settings.places, task.folder());
         let submission = places.scratch.join("others-solved");
         let _ = fs::remove_dir_all(&submission); // it may not be there
         for part in ["src", "kernels", "ptx"] {
             let of_part = places.submission.join(&folder).join(part);
-            if of_part.is_dir() {
-                copy_folder(&of_part, &submission.join(&folder).join(part))?;
+            let copy = submission.join(&folder).join(part);
+            match of_part.is_dir() {
+                true => copy_folder(&of_part, &copy)?,
+                false => fs::create_dir_all(&copy)?,
             }
         }
         let solutions = places.root.join("exercises/solutions").join(&folder);
-        for file in self.broken.iter().flat_map(|(broken, _)| broken.files) {
+        for file in others(task).flat_map(|other| other.files) {
             fs::copy(solutions.join(file), submission.join(&folder).join(file))?;
         }
         Ok(Places {
@@ -125,6 +103,13 @@ impl<'a> Programs<'a> {
             ..places.clone()
         })
     }
+}
+
+/// The other tasks of the stage.
+fn others(task: &Task) -> impl Iterator<Item = &'static Task> {
+    TASKS
+        .iter()
+        .filter(move |other| other.stage == task.stage && *other != task)
 }
 
 /// Copies the files of a folder that was built from, so that it has no links.

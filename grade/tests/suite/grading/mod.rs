@@ -391,14 +391,58 @@ fn a_file_that_does_not_compile_costs_its_own_task_alone() {
     );
 }
 
-/// Two tasks of the stage are graded by one program, and it is built once more than files do not compile.
+/// What a build does not survive in the files of a task: the text, and the beginning of the headline. The kernels are embedded as
+/// UTF-8, and the compiler names another file.
+const BROKEN: [(&str, &[u8], &str); 3] = [
+    (
+        "src/gemm.rs",
+        b"fn broken() -> u32 { \"text\" }",
+        "It does not compile: exercises/stage2/src/gemm.rs:",
+    ),
+    (
+        "src/gemm.rs",
+        b"#[allow(long_running_const_eval)]\nconst _: () = loop {};",
+        "It does not compile: the compiler was stopped: it worked for 5 s. Of this task it compiled exercises/stage2/src/gemm.rs.",
+    ),
+    ("kernels/gemm.cu", b"// \xff", "It does not compile: "),
+];
+
+/// Each task is judged by its own files: one that does not compile costs the others nothing.
+#[test]
+fn a_file_that_is_broken_costs_its_own_task_alone() {
+    for (file, text, headline) in BROKEN {
+        let places = Places::submission(root(), "shared", tmp("shared"));
+        let _ = fs::remove_dir_all(&places.submission);
+        let folder = places.submission.join("stage2");
+        copy(&root().join("exercises/solutions/stage2"), &folder);
+        let whole = [solution(&format!("stage2/{file}")).as_bytes(), text, b"\n"].concat();
+        fs::write(folder.join(file), whole).unwrap();
+        let settings = Settings {
+            values_alone: true,
+            limits: Limits {
+                build: Duration::from_secs(5),
+                ..LIMITS
+            },
+            ..Settings::new(places)
+        };
+        let tasks = select(Some(2), None).unwrap();
+        let grade = grade(&settings, &tasks, |_| {}).unwrap();
+        let says = |task: &TaskGrade| task.headline.starts_with(headline);
+        assert!(says(&grade.tasks[1]), "{grade:#?}");
+        let compiled = grade
+            .tasks
+            .iter()
+            .map(|task| !task.headline.contains("does not compile"));
+        assert_eq!(Vec::from_iter(compiled), [true, false, true], "{grade:#?}");
+    }
+}
+
+/// Tasks of a stage that compiles are graded by one program.
 #[test]
 fn tasks_that_compile_share_a_program() {
-    let places = Places::submission(root(), "shared", tmp("shared"));
+    let places = Places::submission(root(), "compiles", tmp("compiles"));
     let folder = places.submission.join("stage2");
     copy(&root().join("exercises/solutions/stage2"), &folder);
-    let text = solution("stage2/src/gemm.rs") + "\nfn broken() -> u32 { \"text\" }\n";
-    fs::write(folder.join("src/gemm.rs"), text).unwrap();
     let settings = Settings {
         values_alone: true,
         ..Settings::new(places)
@@ -407,12 +451,7 @@ fn tasks_that_compile_share_a_program() {
     let mut builds = 0;
     let count = |step: Step<'_>| builds += usize::from(matches!(step, Step::Building(_)));
     let grade = grade(&settings, &tasks, count).unwrap();
-    assert_eq!(builds, 2);
-    let broken = grade
-        .tasks
-        .iter()
-        .map(|task| task.headline.contains("does not compile"));
-    assert_eq!(Vec::from_iter(broken), [false, true, false], "{grade:#?}");
+    assert_eq!(builds, 1, "{grade:#?}");
 }
 
 /// The first task takes more than there is.
@@ -439,7 +478,8 @@ fn no_task_is_begun_when_the_time_of_the_submission_is_over() {
         grade.tasks[0].headline.contains("was stopped"),
         "{grade:#?}"
     );
-    assert_eq!(builds, 1);
+    // One for each kind of task.
+    assert_eq!(builds, 2);
 }
 
 #[test]
