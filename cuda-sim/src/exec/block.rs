@@ -4,6 +4,7 @@ use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
 use crate::exec::checks::vector_clock::Past;
+use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Missing, OtherSide, WarpFault};
 use crate::exec::launch::Launch;
@@ -73,6 +74,8 @@ pub(crate) struct Block {
     pub shared: crate::exec::aligned_bytes::Bytes,
     /// Records of it, while the block rests.
     pub checks: SharedMemoryChecks,
+    /// Its asynchronous copies, while it rests.
+    copies: CopiesUnderWay,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
     threads: u32,
@@ -100,6 +103,7 @@ impl Block {
             self.checks
                 .start(count, launch.shared_bytes() as usize, now);
         }
+        self.copies.start(count);
         self.steps.start();
         self.turns.clear();
         self.turns.extend(0..count);
@@ -201,6 +205,7 @@ impl Block {
     pub(crate) fn swap_memory(&mut self, worker: &mut HostThread<'_>) {
         std::mem::swap(&mut worker.memory.shared, &mut self.shared);
         std::mem::swap(&mut worker.checks.shared, &mut self.checks);
+        std::mem::swap(&mut worker.copies, &mut self.copies);
     }
 
     /// Instructions that its warps have run.

@@ -8,6 +8,7 @@ use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::CheckedAccess;
+use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::registers::Registers;
 use crate::exec::tracer::Tracer;
@@ -17,6 +18,8 @@ use crate::program::op::Access;
 pub(crate) struct HostThread<'a> {
     pub memory: BlockMemory<'a>,
     pub checks: Checks<'a>,
+    /// Those of the running block.
+    pub copies: CopiesUnderWay,
     pub counters: Counters<'a>,
     /// By memory instruction.
     pub patterns: Vec<AccessPattern>,

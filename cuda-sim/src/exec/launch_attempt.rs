@@ -14,6 +14,7 @@ use crate::exec::checks::device_memory::{DeviceDetector, DeviceMemoryChecks};
 use crate::exec::checks::device_records::DeviceRecords;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
+use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Missing, OtherSide};
 use crate::exec::launch::Launch;
@@ -78,6 +79,7 @@ impl LaunchAttempt {
                     detector,
                 },
             },
+            copies: CopiesUnderWay::default(),
             counters: Counters {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
                 loaded: LoadedLines::default(),

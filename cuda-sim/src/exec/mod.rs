@@ -13,6 +13,7 @@ mod aligned_bytes;
 mod block;
 mod block_memory;
 mod checks;
+mod copies_under_way;
 mod half_float;
 pub(crate) mod host_simd;
 mod host_thread;

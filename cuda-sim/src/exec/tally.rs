@@ -60,6 +60,8 @@ pub(crate) struct Tallies {
     pub sectors_read: u64,
     /// Sectors of device memory that the launch wrote, each once.
     pub sectors_written: u64,
+    /// Instructions of tensor cores, once per warp, while the block had copies under way.
+    pub tensor_during_copies: u64,
     pub atomics: AtomicCounts,
 }
 
@@ -121,7 +123,7 @@ impl AddAssign<&Tallies> for Tallies {
             add_fields!(sum += more: looked_at, first, wavefronts);
         }
         self.atomics += &other.atomics;
-        add_fields!(self += other: sectors_read, sectors_written);
+        add_fields!(self += other: sectors_read, sectors_written, tensor_during_copies);
     }
 }
 

@@ -50,6 +50,9 @@ pub struct Counters {
     pub shared_stores: Wavefronts,
     /// Atomic operations on shared memory.
     pub shared_atomics: Wavefronts,
+    /// Loads of matrices from shared memory to fragments, `ldmatrix`, once per warp. They count as
+    /// loads, too.
+    pub matrix_loads: u64,
     /// Branches that some of a warp's threads could take, once per warp.
     pub branches: u64,
     /// Branches that split a warp.
@@ -162,7 +165,7 @@ impl AddAssign for Counters {
             warp_instructions, lane_instructions, flops_f32, flops_f64, flops_half, flops_tensor,
             flops_tensor_tf32, flops_tensor_f64, ops_tensor_int8,
             global_loads, global_stores, global_atomics, local, cache_lines,
-            shared_loads, shared_stores, shared_atomics, branches, divergent_branches, barriers,
+            shared_loads, shared_stores, shared_atomics, matrix_loads, branches, divergent_branches, barriers,
         );
         for (sum, more) in self.classes.iter_mut().zip(other.classes) {
             *sum += more;

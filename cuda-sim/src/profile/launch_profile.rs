@@ -30,6 +30,9 @@ pub struct LaunchProfile {
     pub compulsory_read_bytes: u64,
     /// Bytes of the sectors that the launch wrote, each counted once.
     pub compulsory_write_bytes: u64,
+    /// Instructions of tensor cores, once per warp, that ran while the block had asynchronous
+    /// copies that it had begun and not waited for.
+    pub tensor_during_copies: u64,
     /// Counters by source line, ordered by file and line. Instructions without a line are under
     /// line 0 of file "".
     pub lines: Vec<LineProfile>,

@@ -56,6 +56,7 @@ impl Record {
             total,
             compulsory_read_bytes: self.tallies.sectors_read * SECTOR,
             compulsory_write_bytes: self.tallies.sectors_written * SECTOR,
+            tensor_during_copies: self.tallies.tensor_during_copies,
             lines: lines.collect(),
             time: self.time_of(phases.clone()),
             phases,
@@ -193,6 +194,7 @@ impl Record {
             }
             (Some(TensorUnit::Int8), _) => counters.ops_tensor_int8 = flops,
             (None, _) if matches!(op, Op::Half { .. }) => counters.flops_half = flops,
+            (None, _) if matches!(op, Op::MatrixLoad(_)) => counters.matrix_loads = tally.warps,
             (None, Class::Float64) => counters.flops_f64 = flops,
             (None, _) => counters.flops_f32 = flops,
         }

@@ -7,6 +7,7 @@
 //! kernels are `kernels/traffic.cu`, `kernels/tiles.cu`, `kernels/tiled_gemm.cu`,
 //! `kernels/row_softmax.cu`.
 
+mod overlap;
 mod repeatable;
 mod rig;
 mod tiles;

@@ -30,6 +30,9 @@ pub(crate) fn execute(
 ) -> Result<(), Trap> {
     let bytes = bytes_read(warp.registers, copy);
     let reading = lanes(warp.mask).fold(0, |m, lane| m | u32::from(bytes[lane] > 0) << lane);
+    if reading != 0 {
+        worker.copies.begin(warp.number);
+    }
     let first = bytes[reading.trailing_zeros() as usize & 31];
     let mut copied = [Copied::default(); 32];
     if lanes(reading).all(|lane| bytes[lane] == first) {
@@ -149,6 +152,7 @@ pub(crate) fn wait(
     worker: &mut HostThread<'_>,
     newest: Option<u32>,
 ) -> Result<(), Trap> {
+    worker.copies.wait(warp.number, newest);
     match worker.checks.enabled {
         true => worker.checks.wait_for_copies(warp, &worker.memory, newest),
         false => Ok(()),

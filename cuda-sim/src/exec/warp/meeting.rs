@@ -88,6 +88,8 @@ impl Warp {
         }
         match op {
             Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => {
+                let overlaps = op.is_counted() && worker.copies.any();
+                worker.counters.tallies.tensor_during_copies += u64::from(overlaps);
                 // SAFETY: `dispatch::handlers` chose handlers that this processor can run.
                 unsafe { (handlers.product)(&mut worker.matrix_unit, &mut self.registers, op) };
                 return Ok(());

@@ -317,6 +317,7 @@ impl Warp {
                     async_copy::execute(warp, worker, copy)
                 })?,
                 Op::CopyCommit => {
+                    worker.copies.commit(self.number);
                     if worker.checks.enabled {
                         worker.checks.shared.copies.commit(self.number, mask);
                     }
