@@ -194,6 +194,18 @@ fn assert_agreement(text: &str, operands: &[u32]) {
     );
 }
 
+/// What the cards show of these cases is in the hashes.
+#[test]
+fn the_operands_have_nans_and_divisors_of_0() {
+    let operands = operands();
+    let triples = || operands.chunks_exact(3);
+    let nans = triples().filter(|triple| f32::from_bits(triple[0]).is_nan());
+    let nans_of_f64 = triples().filter(|triple| triple[1] & 0x7fff_ffff > 0x7ff0_0000);
+    let zeros = triples().filter(|triple| triple[1] == 0);
+    let counts = [nans.count(), nans_of_f64.count(), zeros.count()];
+    assert!(counts.iter().all(|&count| count >= 3), "{counts:?}");
+}
+
 #[test]
 fn instructions_of_an_rtx_3060() {
     assert_agreement(RTX_3060, &operands());

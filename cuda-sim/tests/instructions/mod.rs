@@ -6,6 +6,7 @@ mod atomics;
 mod b128;
 mod bits;
 mod byte_float;
+mod card_facts;
 mod cards;
 mod convert;
 mod float;
