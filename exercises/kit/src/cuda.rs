@@ -381,7 +381,10 @@ fn means(launch: &LaunchProfile) -> Means {
     let shared = launch.total.shared();
     Means {
         tensor_flops: launch.total.flops_tensor,
-        copies: launch.total.of(Class::Copy),
+        tensor_instructions: launch.total.of(Class::Tensor),
+        tensor_during_copies: launch.tensor_during_copies,
+        matrix_loads: launch.total.matrix_loads,
+        blocks: launch.grid.iter().map(|&size| u64::from(size)).product(),
         shared: [shared.ideal, shared.wavefronts],
     }
 }

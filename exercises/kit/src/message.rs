@@ -190,8 +190,14 @@ pub struct Launch {
 pub struct Means {
     /// Floating-point operations on tensor cores.
     pub tensor_flops: u64,
-    /// Warp instructions of asynchronous copies, their groups and waits.
-    pub copies: u64,
+    /// Warp instructions of tensor cores.
+    pub tensor_instructions: u64,
+    /// Those of them that ran while the block had asynchronous copies that it had not waited for.
+    pub tensor_during_copies: u64,
+    /// Warp instructions `ldmatrix`.
+    pub matrix_loads: u64,
+    /// Blocks of the grid.
+    pub blocks: u64,
     /// Wavefronts of shared memory without bank conflicts, and with them.
     pub shared: [u64; 2],
 }

@@ -5,6 +5,8 @@
 // instruction. Scale, scores, maximum and sums are f32; p is rounded to f16 and stays in
 // registers: two tiles of scores side by side have the layout of the left factor of p v.
 //
+// The task is not solved if one of the products is computed elsewhere.
+//
 // Constants: HEAD_DIM, a multiple of 16; from tile() in src/mma.rs BLOCK_Q, BLOCK_KV, THREADS.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS).

@@ -4,7 +4,8 @@
 // during the softmax and p v, and v during q k^T. A thread waits for its own copies,
 // then all come to a barrier: before it, nobody may read what others have copied.
 //
-// The task is not solved without asynchronous copies. Its solution also has a softmax of few
+// The task is not solved if each copy is waited for at once: of the instructions of tensor cores a
+// quarter or more must run while copies are under way. Its solution also has a softmax of few
 // instructions: whole tiles are not masked, and scores are in base 2, for ex2_approx_ftz_f32.
 //
 // Constants: HEAD_DIM, a multiple of 16; from tile() in src/pipeline.rs BLOCK_Q, BLOCK_KV, THREADS.

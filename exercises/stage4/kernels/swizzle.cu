@@ -5,8 +5,8 @@
 // they lie in different 16 bytes of the 128 of all banks. In plain rows of 128 bytes they all
 // lie in the same: so vector c of row r is stored at another place of its row, such as c ^ r % 8.
 //
-// The task is not solved if shared memory takes more than 1.5 times the wavefronts that it would
-// take without bank conflicts.
+// The task is not solved without ldmatrix, nor if shared memory takes more than 1.5 times the
+// wavefronts that it would take without bank conflicts.
 //
 // Constants: HEAD_DIM, a multiple of 16; from tile() in src/swizzle.rs BLOCK_Q, BLOCK_KV, THREADS.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
-use gpu::profile::{Class, LaunchProfile};
+use gpu::profile::LaunchProfile;
 
 use super::{Judged, agree, criterion, dishonest, finding};
 use crate::clock::Stopwatch;
@@ -24,10 +24,7 @@ const PAIRS: usize = 3;
 const MOST_PAIRS: usize = 9;
 
 /// A share of the reference's work below which the device cannot have computed the result, or not by the means that the task asks for.
-const LEAST: f64 = 0.25;
-
-/// Wavefronts of shared memory for each without bank conflicts, where a task asks for none: more than a few stores have.
-const MOST_WAVEFRONTS: f64 = 1.5;
+pub(super) const LEAST: f64 = 0.25;
 
 /// The sentence on a timed result that is not the reference's.
 const WRONG: &str = "The values are wrong where the time is taken.";
@@ -190,30 +187,29 @@ fn on_device(
     let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
     for Counter {
         what,
-        why,
         yours,
         solutions,
     } in COUNTERS
     {
         let needed: u64 = profiles.iter().map(solutions).sum();
+        // The solution may keep more parts of its result in memory than others.
+        let outputs = calls.iter().map(|call| call.output_bytes).sum();
+        let needed = match what {
+            WRITES => needed.min(outputs),
+            _ => needed,
+        };
         let counted = sum_of(&launches, yours);
         if (counted as f64) < LEAST * needed as f64 {
-            return Err(
-                format!("The kernels {what} {counted}, the solution's {needed}: {why}.").into(),
-            );
-        }
-    }
-    if exam.forbids_conflicts() {
-        let ideal = sum_of(&launches, |launch| launch.means.shared[0]);
-        let taken = sum_of(&launches, |launch| launch.means.shared[1]);
-        if taken as f64 > MOST_WAVEFRONTS * ideal as f64 {
             return Err(format!(
-                "Shared memory takes {taken} wavefronts, and {ideal} without bank conflicts: what a warp reads at once must lie in \
-                 different banks. `cargo grade profile {}` shows the lines.",
-                task.name()
+                "The kernels {what} {counted}, and {needed} are needed: the device has to compute the result."
             )
             .into());
         }
+    }
+    let means = exam.means().iter();
+    let mut lacking = means.filter_map(|means| means.lacking(task, &launches, &profiles));
+    if let Some(sentence) = lacking.next() {
+        return Err(sentence.into());
     }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);
@@ -229,53 +225,36 @@ fn on_device(
     Ok((work, bound))
 }
 
-/// Work that no launch can do without, or that a task is about.
+/// Work that no launch can do without.
 struct Counter {
     /// Before the number.
     what: &'static str,
-    /// Behind the numbers, if there is less.
-    why: &'static str,
     yours: fn(&Launch) -> u64,
     solutions: fn(&LaunchProfile) -> u64,
 }
 
-const ON_THE_DEVICE: &str = "the device has to compute the result";
+const WRITES: &str = "write bytes of memory:";
 
-const COUNTERS: [Counter; 5] = [
+const COUNTERS: [Counter; 3] = [
     Counter {
         what: "do floating-point operations:",
-        why: ON_THE_DEVICE,
         yours: |launch| launch.flops,
         solutions: |launch| launch.total.flops(),
     },
     Counter {
         what: "read bytes of memory:",
-        why: ON_THE_DEVICE,
         yours: |launch| launch.read_bytes,
         solutions: |launch| launch.compulsory_read_bytes,
     },
     Counter {
-        what: "write bytes of memory:",
-        why: ON_THE_DEVICE,
+        what: WRITES,
         yours: |launch| launch.write_bytes,
         solutions: |launch| launch.compulsory_write_bytes,
-    },
-    Counter {
-        what: "do operations on tensor cores:",
-        why: "the task is to compute both products there",
-        yours: |launch| launch.means.tensor_flops,
-        solutions: |launch| launch.total.flops_tensor,
-    },
-    Counter {
-        what: "have instructions of asynchronous copies:",
-        why: "the task is to copy tiles while others are multiplied",
-        yours: |launch| launch.means.copies,
-        solutions: |launch| launch.total.of(Class::Copy),
     },
 ];
 
 /// The sum of counts that a learner's program sends: any.
-fn sum_of(launches: &[&Launch], count: fn(&Launch) -> u64) -> u64 {
+pub(super) fn sum_of(launches: &[&Launch], count: fn(&Launch) -> u64) -> u64 {
     (launches.iter()).fold(0, |sum, launch| sum.saturating_add(count(launch)))
 }
 

@@ -3,6 +3,7 @@
 mod clean;
 mod fast;
 mod judged;
+mod means;
 
 use std::error::Error;
 
@@ -17,6 +18,7 @@ use crate::verdict::{Criterion, Finding, Kind};
 pub use clean::clean;
 pub use fast::fast;
 pub use judged::{correct, explain, robust};
+pub use means::Means;
 
 /// A criterion, with what is wrong.
 pub type Judged = (Criterion, Vec<Finding>);

@@ -16,6 +16,7 @@ use stage1_reference::Feature;
 use stage4_flash_cuda::Rung;
 
 use crate::cause::{Explanation, Wrong};
+use crate::criteria::Means;
 use crate::remote::Remote;
 use crate::tasks::Task;
 use crate::verdict::Kind;
@@ -103,9 +104,9 @@ pub trait Exam {
         None
     }
 
-    /// True if bank conflicts where the time is taken say that the task is not solved.
-    fn forbids_conflicts(&self) -> bool {
-        false
+    /// The means without which the task is not solved, counted where the time is taken.
+    fn means(&self) -> &'static [Means] {
+        &[]
     }
 
     /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.

@@ -10,6 +10,7 @@ use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, St
 use super::stage1::tensors;
 use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
+use crate::criteria::Means;
 use crate::remote::Bonus;
 
 /// FlashAttention as one kernel.
@@ -89,8 +90,12 @@ impl Exam for OnTensorCores {
         explained::<f16>(wrong, rig.device, &self.learner(rig))
     }
 
-    fn forbids_conflicts(&self) -> bool {
-        self.0 == Rung::Swizzle
+    fn means(&self) -> &'static [Means] {
+        match self.0 {
+            Rung::Swizzle => &[Means::TensorCores, Means::MatrixLoads, Means::NoConflicts],
+            Rung::Pipeline => &[Means::TensorCores, Means::Overlap],
+            _ => &[Means::TensorCores],
+        }
     }
 
     fn timed_case(&self) -> &'static str {

@@ -13,6 +13,7 @@ use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5
 
 use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, by};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
+use crate::criteria::Means;
 use crate::remote::Decoder;
 
 /// New tokens into the cache.
@@ -198,6 +199,13 @@ impl Exam for DecodeTask {
                 Ok::<_, AnyError>(())
             }),
         )
+    }
+
+    fn means(&self) -> &'static [Means] {
+        match self.splitting {
+            false => &[],
+            true => &[Means::Split { queries: 2 }],
+        }
     }
 
     fn timed_case(&self) -> &'static str {

@@ -1,0 +1,112 @@
+//! Means: what a task is about, counted where its time is taken. Values that are right by other means solve another task.
+
+use exercise_kit::message::Launch;
+use gpu::profile::LaunchProfile;
+
+use super::fast::{LEAST, sum_of};
+use crate::tasks::Task;
+
+/// Wavefronts of shared memory for each without bank conflicts: more than a few stores have.
+const MOST_WAVEFRONTS: f64 = 1.5;
+
+/// A means that a task asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// Both products on tensor cores.
+    TensorCores,
+    /// Fragments that `ldmatrix` loads.
+    MatrixLoads,
+    /// Shared memory without bank conflicts.
+    NoConflicts,
+    /// Asynchronous copies that are under way while tensor cores work.
+    Overlap,
+    /// More blocks than there are queries in the problem that is timed.
+    Split {
+        /// Its queries, of all heads.
+        queries: u64,
+    },
+}
+
+impl Means {
+    /// What the launches lack of it, as a sentence.
+    pub(super) fn lacking(
+        self,
+        task: &Task,
+        launches: &[&Launch],
+        solution: &[LaunchProfile],
+    ) -> Option<String> {
+        let sum = |count: fn(&Launch) -> u64| sum_of(launches, count);
+        let tensor = sum(|launch| launch.means.tensor_flops);
+        match self {
+            Means::TensorCores => {
+                let needed = solution
+                    .iter()
+                    .map(|launch| launch.total.flops_tensor)
+                    .sum();
+                let others = sum(|launch| launch.flops.saturating_sub(launch.means.tensor_flops));
+                let both = "the task is to compute both products there";
+                if is_less(tensor, needed) {
+                    return Some(format!(
+                        "The kernels do operations on tensor cores: {tensor}, the solution's {needed}: {both}."
+                    ));
+                }
+                // One of the products is half of all, the softmax a fiftieth.
+                (!is_less(others, needed)).then(|| {
+                    format!(
+                        "The kernels do {others} floating-point operations besides those on tensor cores, where the solution does \
+                         {needed}: {both}."
+                    )
+                })
+            }
+            Means::MatrixLoads => {
+                let counted = sum(|launch| launch.means.matrix_loads);
+                let needed = solution
+                    .iter()
+                    .map(|launch| launch.total.matrix_loads)
+                    .sum();
+                is_less(counted, needed).then(|| {
+                    format!(
+                        "The kernels run ldmatrix {counted} times, the solution's {needed}: the task is to load fragments from tiles \
+                         in shared memory by it."
+                    )
+                })
+            }
+            Means::NoConflicts => {
+                let ideal = sum(|launch| launch.means.shared[0]);
+                let taken = sum(|launch| launch.means.shared[1]);
+                (taken as f64 > MOST_WAVEFRONTS * ideal as f64).then(|| {
+                    format!(
+                        "Shared memory takes {taken} wavefronts, and {ideal} without bank conflicts: what a warp reads at once must \
+                         lie in different banks. `cargo grade profile {}` shows the lines.",
+                        task.name()
+                    )
+                })
+            }
+            Means::Overlap => {
+                let all = sum(|launch| launch.means.tensor_instructions);
+                let during = sum(|launch| launch.means.tensor_during_copies);
+                is_less(during, all).then(|| {
+                    format!(
+                        "Of {all} instructions of tensor cores {during} run while asynchronous copies are under way: the task is to copy \
+                         tiles while others are multiplied."
+                    )
+                })
+            }
+            Means::Split { queries } => {
+                let blocks = launches.iter().map(|launch| launch.means.blocks).max();
+                let blocks = blocks.unwrap_or(0);
+                (blocks <= queries).then(|| {
+                    format!(
+                        "The largest launch has {blocks} blocks for {queries} queries: the task is to split the keys of a query over \
+                         blocks."
+                    )
+                })
+            }
+        }
+    }
+}
+
+/// True if a count is below [`LEAST`] of what is needed.
+fn is_less(counted: u64, needed: u64) -> bool {
+    (counted as f64) < LEAST * needed as f64
+}
