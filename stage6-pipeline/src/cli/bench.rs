@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -132,11 +133,11 @@ fn from(least: u64) -> RangedU64ValueParser<usize> {
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let model = arguments.model()?;
     let report = report(arguments, &model)?;
-    print(&report);
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, json).with_context(|| path.display().to_string())?;
     }
+    print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -305,38 +306,48 @@ fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
     kernels
 }
 
-fn print(report: &Report) {
-    println!("{}, times {}", report.device, report.times);
-    println!(
+fn print(report: &Report) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}, times {}", report.device, report.times)?;
+    writeln!(
+        out,
         "batch {}, prompts of {} tokens, {} tokens behind each\n",
         report.batch, report.prompt_tokens, report.tokens
-    );
-    println!("{:5} {:>12} {:>12}", "µs", "median", "p95");
+    )?;
+    writeln!(out, "{:5} {:>12} {:>12}", "µs", "median", "p95")?;
     for (name, summary) in [("TTFT", report.ttft_us), ("TBT", report.tbt_us)] {
-        println!("{name:5} {:>12.1} {:>12.1}", summary.median, summary.p95);
+        writeln!(
+            out,
+            "{name:5} {:>12.1} {:>12.1}",
+            summary.median, summary.p95
+        )?;
     }
-    println!(
+    writeln!(
+        out,
         "\n{:.0} tokens/s; {:.1} MB of weights and cache a step, at {:.1}% of the device's bandwidth",
         report.tokens_per_second,
         report.step_bytes as f64 * 1e-6,
         100.0 * report.bandwidth,
-    );
+    )?;
     if report.kernels.is_empty() {
-        return;
+        return Ok(());
     }
-    println!(
+    writeln!(
+        out,
         "\n{:24} {:>16} {:>14} {:>7}",
         "kernel", "launches/token", "µs/token", "share"
-    );
+    )?;
     for kernel in &report.kernels {
-        println!(
+        writeln!(
+            out,
             "{:24} {:>16.1} {:>14.2} {:>6.1}%",
             kernel.kernel,
             kernel.launches_per_token,
             kernel.us_per_token,
             100.0 * kernel.share,
-        );
+        )?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

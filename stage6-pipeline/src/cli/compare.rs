@@ -1,6 +1,7 @@
 //! `compare`: our logits and greedy tokens beside those of a reference.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,13 +48,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
     let worst = logits(&model, &reference)?;
     let (position, ratio) = worst;
-    println!(
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
         "logits: {} positions, at worst {ratio:.2e} × RMS, at position {position}",
         reference.tokens.len()
-    );
+    )?;
     let agreeing = greedy(&model, &reference)?;
     let expected = reference.greedy.len();
-    println!("greedy tokens: {agreeing} of {expected} agree");
+    writeln!(out, "greedy tokens: {agreeing} of {expected} agree")?;
     // Written so that NaN and infinity fail, whatever the tolerance.
     let agrees = ratio.is_finite() && ratio <= arguments.tolerance && agreeing == expected;
     Ok(if agrees {

@@ -11,7 +11,7 @@ use gpu::checkout::own_workspace_root;
 use gpu::find_nvrtc::{WORKSPACE_FOLDER, in_site_packages};
 use gpu::unit::PINNED_COMPILER;
 
-use super::{open_pinned, pinned_version, workspace_root};
+use super::{open_pinned, pinned_version, print, workspace_root};
 
 /// The packages with CUDA's headers of the same release: cuda_fp16.h, cooperative_groups.h and
 /// others, and what they include.
@@ -44,12 +44,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         && let Ok(nvrtc) = open_pinned(&path)
         && (!arguments.headers || !nvrtc.headers().is_empty())
     {
-        println!(
-            "NVRTC {}{headers} is already there: {}",
+        return print(&format!(
+            "NVRTC {}{headers} is already there: {}\n",
             pinned_version(),
             path.display()
-        );
-        return Ok(());
+        ));
     }
     let mut packages = vec![PINNED_COMPILER];
     if arguments.headers {
@@ -68,12 +67,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         remove(&unfinished)?;
         return Err(error);
     }
-    println!(
-        "installed NVRTC {}{headers} in {}",
+    print(&format!(
+        "installed NVRTC {}{headers} in {}\n",
         pinned_version(),
         folder.display()
-    );
-    Ok(())
+    ))
 }
 
 /// Runs the first pip there is.
@@ -95,8 +93,8 @@ fn pip_install(target: &Path, packages: &[&str]) -> anyhow::Result<()> {
         match command.output() {
             Err(error) => failures += &format!("\n  {shown}: {error}"),
             Ok(output) if output.status.success() => {
-                println!("{shown} install --target {} {names}", target.display());
-                return Ok(());
+                let target = target.display();
+                return print(&format!("{shown} install --target {target} {names}\n"));
             }
             Ok(output) => {
                 failures += &format!(

@@ -20,7 +20,7 @@ use gpu::{cache, checkout, find_nvrtc};
 use gpu_tool::workspace::{self, Package};
 use gpu_tool::{confined, variants};
 
-use super::{open_pinned, workspace_root};
+use super::{open_pinned, print, workspace_root};
 
 /// The flags of `refresh`.
 #[derive(Args)]
@@ -72,8 +72,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         changes.push((format!("delete {}", shown(path)), Change::Delete(path)));
     }
     if changes.is_empty() {
-        println!("committed PTX is current: {files} files");
-        return Ok(());
+        return print(&format!("committed PTX is current: {files} files\n"));
     }
     if arguments.check {
         let list: Vec<String> = changes.into_iter().map(|(line, _)| line).collect();
@@ -86,7 +85,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for (line, change) in changes {
         let made = change.make();
         made.with_context(|| format!("cannot {line}; the changes listed before were made"))?;
-        println!("{line}");
+        print(&format!("{line}\n"))?;
     }
     Ok(())
 }

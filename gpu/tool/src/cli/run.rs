@@ -42,7 +42,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
-    println!("{}, on {}", job.title(&prepared), gpu::device_label(&ctx)?);
+    let title = job.title(&prepared);
+    super::print(&format!("{title}, on {}\n", gpu::device_label(&ctx)?))?;
     job.watch.now("running the kernel");
     prepared.launch()?;
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use gpu::unit::{Folder, Unit};
 use gpu::{find_nvrtc, ptx_file};
@@ -368,4 +369,22 @@ fn kernels_of_packages_above_are_compiled_with_their_headers() {
     assert!(ptx.contains("\"/k/p/kernels/third.cuh\""), "{ptx}");
     let shown = run(&["ptx", "q/kernels/b.cu", "--lines"]);
     shown.says("// p/kernels/third.cuh:1: __device__");
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error() {
+    let kernel = "run gpu/kernels/vector_add.cu --arg f32[8]=iota --arg f32[8]=ones --arg f32[8]=uninit --arg i32=8";
+    for line in ["info", kernel] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_gpu"))
+            .args(line.split(' '))
+            .current_dir(root())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take()); // every write fails from here on
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{line}: {output:?}");
+        assert!(output.stderr.is_empty(), "{line}: {output:?}");
+    }
 }

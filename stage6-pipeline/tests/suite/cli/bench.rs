@@ -1,5 +1,7 @@
 //! `bench`: its figures, and what it refuses.
 
+use std::process::Stdio;
+
 use rstest::rstest;
 
 use super::{assert_refused, program, stderr};
@@ -115,4 +117,23 @@ fn bench_draws_random_weights(#[case] model: &[&str], #[case] bytes: u64) {
     let report = std::fs::read_to_string(json).unwrap();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["step_bytes"], bytes);
+}
+
+#[test]
+fn bench_without_a_reader_writes_its_figures() {
+    let json = scratch("bench-unread").join("bench.json");
+    let mut child = program()
+        .args(["bench", "--prompt-tokens", "2", "--tokens", "2", "--model"])
+        .arg(tiny_folder())
+        .arg("--json")
+        .arg(&json)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take()); // Every write fails from here on.
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    assert!(json.exists());
 }
