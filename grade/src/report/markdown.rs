@@ -43,10 +43,12 @@ fn points(grade: &Grade) -> String {
             cells.concat()
         );
     }
-    let total = Points::total(grade);
-    let full = match is_bonus_alone(grade) {
-        true => "bonus".to_owned(),
-        false => format!("{:#}", Points::full(grade)),
+    let [counted, bonus] = Points::counted_and_bonus(grade);
+    let full = Points::full(grade);
+    let (total, full) = match (is_bonus_alone(grade), bonus > Points::new(0.0)) {
+        (true, _) => (bonus, "bonus".to_owned()),
+        (false, true) => (counted, format!("{full:#} + {bonus} bonus")),
+        (false, false) => (counted, format!("{full:#}")),
     };
     text += &format!(
         "| **total** | **{total}** | **{full}** | | | | |\n\nCorrect, robust and clean are checks that passed. Fast is the \
@@ -171,6 +173,18 @@ fn faults(grade: &Grade) -> String {
 mod tests {
     use super::super::example;
     use super::*;
+
+    #[test]
+    fn a_bonus_is_shown_beside_the_total() {
+        let mut grade = example::grade();
+        for task in &mut grade.tasks {
+            task.score = task.points;
+        }
+        let text = render(&grade, &Figures::default());
+        let total = text.lines().find(|line| line.contains("**total**"));
+        let expected = "| **total** | **7.00** | **7 + 1.00 bonus** | | | | |";
+        assert_eq!(total, Some(expected));
+    }
 
     #[test]
     fn a_bonus_alone_is_not_of_nothing() {

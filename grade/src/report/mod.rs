@@ -68,12 +68,15 @@ fn is_begun(task: &TaskGrade) -> bool {
     first.is_none_or(|finding| finding.cause != Some(Cause::NotBegun))
 }
 
-/// The points earned of those that can be: `5.00 of 7`. A bonus is on top of that, so bonus tasks alone are `1.00 bonus`.
+/// The points earned of those that can be, and the bonus beside them: `5.00 of 7`, `20.00 of 20 + 1.00 bonus`. Bonus tasks alone are
+/// `1.00 bonus`.
 fn total(grade: &Grade) -> String {
-    let total = Points::total(grade);
-    match is_bonus_alone(grade) {
-        true => format!("{total} bonus"),
-        false => format!("{total} of {:#}", Points::full(grade)),
+    let [counted, bonus] = Points::counted_and_bonus(grade);
+    let of = format!("{counted} of {:#}", Points::full(grade));
+    match (is_bonus_alone(grade), bonus > Points::new(0.0)) {
+        (true, _) => format!("{bonus} bonus"),
+        (false, true) => format!("{of} + {bonus} bonus"),
+        (false, false) => of,
     }
 }
 

@@ -30,6 +30,14 @@ impl Points {
         grade.tasks.iter().map(Self::earned).sum()
     }
 
+    /// The points that tasks earned, without bonus tasks, and those of bonus tasks.
+    pub fn counted_and_bonus(grade: &Grade) -> [Self; 2] {
+        [false, true].map(|bonus| {
+            let tasks = grade.tasks.iter().filter(|task| task.bonus == bonus);
+            tasks.map(Self::earned).sum()
+        })
+    }
+
     /// The points that the tasks are worth, without bonus tasks.
     pub fn full(grade: &Grade) -> Self {
         let counted = grade.tasks.iter().filter(|task| !task.bonus);

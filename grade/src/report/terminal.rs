@@ -53,7 +53,8 @@ fn table(grade: &Grade, ink: Ink) -> String {
     }
     let points = format!("{:>12}", total(grade));
     let full = Points::full(grade).value().max(f64::MIN_POSITIVE);
-    let share = Points::total(grade).value() / full;
+    let [counted, _] = Points::counted_and_bonus(grade);
+    let share = counted.value() / full;
     text += &format!("  {:18} {}\n", "total", ink.by_share(share, &points));
     if let Some(why) = all_or_none(&grade.tasks) {
         text += &format!("  {}\n", ink.dim(why));
@@ -207,6 +208,16 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
             Vec::from_iter(total.split_whitespace()),
             ["total", "1.00", "bonus"]
         );
+    }
+
+    #[test]
+    fn a_bonus_is_shown_beside_the_total() {
+        let mut grade = example::grade();
+        for task in &mut grade.tasks {
+            task.score = task.points;
+        }
+        let text = render(&grade, Ink(false));
+        assert!(text.contains("7.00 of 7 + 1.00 bonus\n"), "{text}");
     }
 
     #[test]

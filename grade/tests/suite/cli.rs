@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use grade::verdict::Grade;
 
@@ -31,6 +31,20 @@ fn a_hint_is_printed_plain_where_no_terminal_is() {
     assert!(!hint.contains('\u{1b}'), "{hint:?}");
     let last = text(&grade(&["hint", "softmax", "--tier", "3"]).stdout);
     assert!(last.contains("exercises/solutions/stage2"), "{last}");
+}
+
+#[test]
+fn a_reader_that_stops_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_grade"))
+        .args(["hint", "softmax"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take()); // every write fails from here on
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stderr), "");
 }
 
 #[test]
