@@ -106,7 +106,7 @@ mod tests {
         let score = value["score"].as_f64().unwrap();
         let table = terminal::render(&grade, Ink(false));
         let total = table.lines().find(|line| line.contains("total")).unwrap();
-        assert!(total.contains(&format!("{score:.2} of 7")), "{total}");
+        assert!(total.contains("3.66 of 7 + 0.66 bonus"), "{total}");
         let tests = value["tests"].as_array().unwrap();
         let hundredths = |test: &Value| (100.0 * test["score"].as_f64().unwrap()).round() as u64;
         let sum: u64 = tests.iter().map(hundredths).sum();
