@@ -6,4 +6,5 @@ mod clinic;
 mod confinement;
 mod gradescope;
 mod grading;
+mod shared_builds;
 mod variants;
