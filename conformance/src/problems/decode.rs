@@ -126,6 +126,8 @@ pub fn problems() -> Vec<Problem> {
         late: true,
         ..Row::new(66, 2, 16, &[1100])
     });
+    // More keys than a block has room for scores of.
+    rows.push(Row::new(1, 1, 4, &[20_000]));
     rows.push(Row {
         wants_lse: false,
         ..Row::new(4, 2, 64, &[130, 0, 37])

@@ -51,11 +51,26 @@ pub fn problems() -> Vec<Problem> {
             [batch, prompt, steps],
         )
     };
-    CHECKPOINTS
-        .into_iter()
-        .enumerate()
-        .map(checkpoint)
-        .collect()
+    let problems = CHECKPOINTS.into_iter().enumerate().map(checkpoint);
+    problems.chain([yarn(&folder)]).collect()
+}
+
+/// A decoder whose rotation has a factor: `llama3` with YaRN.
+fn yarn(folder: &Path) -> Problem {
+    let files = ModelFiles::read(&folder.join("llama3")).unwrap_or_else(|error| panic!("{error}"));
+    let fits = "a configuration in JSON";
+    let mut config: serde_json::Value = serde_json::from_str(&files.config).expect(fits);
+    config["rope_scaling"] = serde_json::json!({
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+    });
+    let files = ModelFiles {
+        config: config.to_string().into(),
+        ..files
+    };
+    let name = "yarn_b2_n9_steps3".to_owned();
+    Problem::new(name, Source::Files(files), 5, [2, 9, 3])
 }
 
 /// A decoder of random sizes and parameters.

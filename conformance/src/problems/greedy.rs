@@ -59,7 +59,7 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them, and [`tied`].
+/// Stories of the storyteller, as transformers continues them, and ties: see [`tied`].
 ///
 /// # Panics
 ///
@@ -86,7 +86,7 @@ pub fn problems() -> Vec<Problem> {
         }
     };
     let stories = texts.greedy.into_iter().enumerate().map(problem);
-    stories.chain([tied()]).collect()
+    stories.chain([tied(2), tied(usize::MAX)]).collect()
 }
 
 /// The continuation by a decoder of random sizes and parameters. Ends before a choice
@@ -95,29 +95,36 @@ pub fn random(seed: u64) -> Problem {
     let decoder::Problem { source, tokens, .. } = decoder::random(seed);
     let prompt = tokens[0].clone();
     let mut problem = continued(format!("greedy_{seed:x}"), source, prompt);
-    let last = problem.continuation.last().copied();
-    problem.end = Vec::from_iter(last.filter(|_| hash(seed, 77).is_multiple_of(2)));
+    if let (Some(&last), 0) = (problem.continuation.last(), hash(seed, 77) % 2) {
+        // The first of two does not occur.
+        let absent = (0..).find(|token| !problem.continuation.contains(token));
+        problem.end = absent.into_iter().chain([last]).collect();
+    }
     let mut tokens = problem.continuation.iter();
     let first_end = tokens.position(|token| problem.end.contains(token));
     problem.continuation.truncate(first_end.unwrap_or(MOST));
     problem
 }
 
-/// The continuation by a decoder that tells no two tokens 2 i and 2 i + 1 apart, so
-/// that every choice is a tie.
+/// The continuation by a decoder that does not tell `alike` tokens apart, those from a multiple of
+/// it on: every choice is a tie. If all are alike, the text is the token 0, and nothing ends it.
 ///
 /// # Panics
 ///
 /// If the checkpoint is not in its folder beside this package.
-pub fn tied() -> Problem {
+pub fn tied(alike: usize) -> Problem {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stage6-pipeline/fixtures");
     let files = ModelFiles::read(&folder.join("tiny-gpt2"));
     let mut files = files.unwrap_or_else(|error| panic!("{error}"));
     for file in &mut files.weights {
         let bytes = file.contents().unwrap_or_else(|error| panic!("{error}"));
-        file.bytes = Bytes::Memory(with_equal_rows(bytes, "wte.weight").into());
+        file.bytes = Bytes::Memory(with_equal_rows(bytes, "wte.weight", alike).into());
     }
-    continued("tied".to_owned(), Source::Files(files), vec![4, 9, 2])
+    let name = match alike {
+        2 => "tied",
+        _ => "all_tied",
+    };
+    continued(name.to_owned(), Source::Files(files), vec![4, 9, 2])
 }
 
 /// The most tokens of a continuation.
@@ -151,8 +158,8 @@ fn continued(name: String, source: Source, prompt: Vec<u32>) -> Problem {
     }
 }
 
-/// The bytes of a safetensors file, with every odd row of a tensor equal to the one before it.
-fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str) -> Vec<u8> {
+/// The bytes of a safetensors file, with `alike` rows of a tensor equal to the first of them.
+fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str, alike: usize) -> Vec<u8> {
     let fits = "a file of safetensors";
     let (length, rest) = bytes.split_first_chunk().expect(fits);
     let data = 8 + u64::from_le_bytes(*length) as usize;
@@ -162,9 +169,11 @@ fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str) -> Vec<u8> {
         let number = |x: &serde_json::Value| x.as_u64().expect(fits) as usize;
         let [begin, end] = [0, 1].map(|i| data + number(&entry["data_offsets"][i]));
         let row = (end - begin) / number(&entry["shape"][0]);
-        for pair in bytes[begin..end].chunks_exact_mut(2 * row) {
-            let (even, odd) = pair.split_at_mut(row);
-            odd.copy_from_slice(even);
+        for group in bytes[begin..end].chunks_mut(row.saturating_mul(alike)) {
+            let (first, others) = group.split_at_mut(row);
+            others
+                .chunks_mut(row)
+                .for_each(|other| other.copy_from_slice(first));
         }
     }
     bytes
@@ -176,12 +185,13 @@ mod tests {
 
     #[test]
     fn every_choice_is_a_tie_and_the_first_token_is_right() {
-        let problem = tied();
+        let problem = tied(2);
         assert!(problem.continuation.len() > 3, "{problem:?}");
         assert!(problem.continuation.iter().all(|token| token % 2 == 0));
         let (architecture, weights) = problem.source.load(&Host).unwrap();
         let rows = logits(&architecture, &weights, &problem.prompt);
         let next = problem.continuation[0] as usize;
         assert_eq!(rows[2][next], rows[2][next + 1]);
+        assert_eq!(tied(usize::MAX).continuation, [0; MOST]);
     }
 }

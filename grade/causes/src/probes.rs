@@ -156,7 +156,7 @@ pub fn decoder() -> Vec<decoder::Problem> {
 /// Prompts to continue, some of them up to a token that ends the text.
 pub fn generation() -> Vec<Generation> {
     let random = (1..7).map(greedy::random);
-    random.chain([greedy::tied()]).map(Generation).collect()
+    random.chain([greedy::tied(2)]).map(Generation).collect()
 }
 
 /// Those of a table with these names, all of which it has.

@@ -1,6 +1,6 @@
 //! One problem as its description: a row of the table, its name, and its tensors.
 
-use ndarray::{Array4, ArrayViewMut3, s};
+use ndarray::{Array4, ArrayViewMut3, Axis, s};
 use stage1_reference::{BLOCK, Options, Sizes, Window};
 
 use super::Problem;
@@ -29,6 +29,9 @@ pub(super) enum Values {
     Huge(Sign),
     /// Logits of about −1e4, and a late key whose logits are a hundred above them.
     Late,
+    /// Logits that grow by 12.3 every 128 keys: a maximum that may lag behind by 20 powers of two
+    /// leaves weights that half precision does not hold.
+    Rising,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,
     /// Normal with rare values of ten times the size.
@@ -197,6 +200,7 @@ impl Row {
             Values::Huge(Sign::Minus) => "_minus1e4",
             Values::Huge(Sign::Both) => "_both1e4",
             Values::Late => "_minus1e4_late_outlier",
+            Values::Rising => "_rising",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
@@ -252,6 +256,17 @@ impl Row {
                     late(&mut of_batch, sizes.nk);
                 }
                 (huge(q_shape, 31, 256.0, Sign::Plus), k)
+            }
+            Values::Rising => {
+                let half = |seed, i| 0.5 * normal(seed, i);
+                let (mut q, mut k) = (tensor(q_shape, 31, half), tensor(k_shape, 32, half));
+                q.slice_mut(s![.., .., .., 0]).fill((d as f32).sqrt());
+                for (j, mut of_key) in k.axis_iter_mut(Axis(2)).enumerate() {
+                    of_key
+                        .slice_mut(s![.., .., 0])
+                        .fill(12.3 * (j / 128) as f32);
+                }
+                (q, k)
             }
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };

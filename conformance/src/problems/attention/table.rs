@@ -188,6 +188,7 @@ fn nasty_values() -> Vec<Row> {
     }
     // More keys than a tile has.
     rows.extend(Row::new(1, 2, 9, 1100, 64).values(Values::Late).both());
+    rows.push(Row::new(1, 2, 9, 400, 64).values(Values::Rising));
     rows.push(row.values(Values::Huge(Sign::Plus)).mask(Mask::EmptyRows));
     rows.push(row.values(Values::Huge(Sign::Minus)).window(7, 0));
     rows.extend(row.values(Values::OneHot).both());

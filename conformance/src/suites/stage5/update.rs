@@ -126,6 +126,20 @@ fn updates(part: Part) -> Vec<Update> {
             }
         }
     }
+    // A quotient of the row's number by such a size, in f32, may be less than the whole number that it is.
+    if part == Part::Table {
+        updates.push(Update {
+            kv_heads: 1,
+            head_dim: 3,
+            max_seq: 41,
+            n: 41,
+            counts: vec![41; 9],
+            lengths: vec![41; 9],
+            dtype: Dtype::F32,
+            page_size: None,
+            layout: Layout::Packed,
+        });
+    }
     updates
 }
 
