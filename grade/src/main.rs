@@ -19,7 +19,8 @@ Examples:
   cargo grade 4                    grade stage 4
   cargo grade --results Results.md grade everything, and write the figures of the assignment
 
-Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` has the same.
+Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` and
+`warm-up` have the same.
 Of `class`: 0 if all submissions could be graded, 1 if not, 2 if it could not begin or write."
 )]
 struct Arguments {
@@ -44,6 +45,8 @@ enum Command {
     Class(cli::class::Arguments),
     /// Judge the kernels of the clinic, which are wrong, to be mended.
     Clinic(cli::clinic::Arguments),
+    /// Judge the warm-ups, eight kernels of a few lines; ends at the first that is not begun.
+    WarmUp(cli::warm_up::Arguments),
     /// Count the cost of each line of a task's kernels, beside the solution's totals.
     Profile(cli::profile::Arguments),
     /// Draw the learner's kernels into a roofline chart.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Some(Command::Reset(arguments)) => done(cli::reset::run(&arguments)),
         Some(Command::Class(arguments)) => cli::class::run(&arguments),
         Some(Command::Clinic(arguments)) => cli::clinic::run(&arguments),
+        Some(Command::WarmUp(arguments)) => cli::warm_up::run(&arguments),
         Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
         Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
     };
@@ -91,6 +95,7 @@ mod tests {
             "grade watch",
             "grade next 4",
             "grade clinic row_sum",
+            "grade warm-up guard --watch",
             "grade class submissions 4 --reports reports",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",

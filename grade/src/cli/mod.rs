@@ -14,6 +14,7 @@ mod seed;
 mod starters;
 mod store;
 mod submission;
+pub mod warm_up;
 pub mod watch;
 
 use std::fs;

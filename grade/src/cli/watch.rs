@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use ::warm_up::tasks::WARM_UPS;
 use clap::Args;
 use console::Term;
 use gpu_tool::ink::Ink;
@@ -13,7 +14,7 @@ use grade::report::{Points, advice, terminal};
 use grade::tasks::{TASKS, Task};
 
 use super::run::run_and_keep;
-use super::{exercises, files_of, in_order, one, print, shown, store};
+use super::{exercises, files_of, in_order, one, print, shown, store, warm_up};
 
 /// The interval at which the files are looked at. Looking at a few files takes microseconds, on every file system.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -21,7 +22,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The flags of `watch`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The task, such as softmax or 3/flash; the first without full marks if not given.
+    /// The task, such as softmax or 3/flash, or a warm-up, such as guard; the first without full marks if not given.
     task: Option<String>,
 
     /// Do not ask before the compiler of edited kernels is fetched.
@@ -31,6 +32,11 @@ pub struct Arguments {
 
 /// Grades, waits for a change, and grades again, until it is interrupted.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(word) = &arguments.task
+        && WARM_UPS.iter().any(|warm_up| warm_up.name == word)
+    {
+        return warm_up::watch(word, arguments.yes);
+    }
     let task = match &arguments.task {
         Some(word) => one(word)?,
         None => first_open(),

@@ -97,6 +97,10 @@ fn what_cannot_be_done_is_status_2_and_says_why() {
             &["clinic", "nobody"],
             "no kernel `nobody`; it has causal_mean,",
         ),
+        (
+            &["warm-up", "nobody"],
+            "no warm-up `nobody`; there are map, guard,",
+        ),
         (&["--submission", "/nowhere"], "/nowhere"),
     ] {
         let output = grade(arguments);

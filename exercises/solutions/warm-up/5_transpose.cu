@@ -1,0 +1,18 @@
+// Task: y[column, row] = x[row, column].
+// Warps load whole rows of x and store whole rows of y; shared memory has no bank conflicts.
+// Shapes: x has rows * columns elements, row after row; y has columns * rows.
+// Launch: ceil(columns / 32) by ceil(rows / 32) blocks of 32 by 32 threads.
+// Hint: a tile with rows of 33 floats; in y, blockIdx.x counts rows.
+
+extern "C" __global__ void transpose(
+    const float* x,  // [rows, columns] f32
+    float* y,        // [columns, rows] f32
+    int rows, int columns
+) {
+    __shared__ float tile[32][33];  // 33: the elements of a column lie in different banks
+    int column = blockIdx.x * 32 + threadIdx.x, row = blockIdx.y * 32 + threadIdx.y;
+    if (row < rows && column < columns) tile[threadIdx.y][threadIdx.x] = x[row * columns + column];
+    __syncthreads();  // so that no thread reads the tile before all have stored their elements
+    row = blockIdx.y * 32 + threadIdx.x, column = blockIdx.x * 32 + threadIdx.y;
+    if (row < rows && column < columns) y[column * rows + row] = tile[threadIdx.x][threadIdx.y];
+}

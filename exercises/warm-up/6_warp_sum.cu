@@ -1,0 +1,13 @@
+// Task: y[row] = sum of the elements of the row, without shared memory.
+// Shapes: x has [rows, columns] elements, with 1 to 32 columns; y has [rows].
+// Launch: a block of 32 threads per row.
+// Hint: __shfl_down_sync(0xffffffff, value, 16) gives the value of the lane 16 further on; all 32
+// lanes must take part.
+
+extern "C" __global__ void warp_sum(
+    const float* x,  // [rows, columns] f32
+    float* y,        // [rows] f32
+    int columns
+) {
+    // Your code.
+}
