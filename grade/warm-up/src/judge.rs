@@ -11,6 +11,9 @@ use crate::tasks::{Case, Output, WarmUp};
 /// Orders of blocks and warps that each case is launched in.
 const SEEDS: u64 = 10;
 
+/// Instructions that a warp may run: a hundred times what one thread that does all the work of a case runs.
+const BUDGET: u64 = 1 << 20;
+
 /// The verdict on a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -38,7 +41,8 @@ pub fn judge(warm_up: &WarmUp, path: &Path) -> anyhow::Result<Verdict> {
     gpu::set_checks(true);
     for (number, case) in (warm_up.cases)().iter().enumerate() {
         for seed in 0..SEEDS {
-            let launched = gpu::with_seed(seed, || profile(|| launch(warm_up.name, case, &ptx)));
+            let launched = || profile(|| launch(warm_up.name, case, &ptx));
+            let (launched, _) = gpu::with_seed(seed, || gpu::with_budget(BUDGET, launched));
             let (values, launches) = launched?;
             let values = match values {
                 Ok(values) => values,
