@@ -135,12 +135,25 @@ fn grade(words: &[&str]) -> Result<Option<String>> {
         .iter()
         .filter(|word| !word.starts_with('-') && word.chars().any(char::is_lowercase))
     {
-        let known = names.iter().any(|name| name == word) || subcommand("grade", word).is_some();
+        let known = names.iter().any(|name| name == word)
+            || subcommand("grade", word).is_some()
+            || is_warm_up(word)?;
         if !known {
             return Ok(Some(format!("the grader knows no {word}")));
         }
     }
     flags("grade", words)
+}
+
+/// True if `exercises/warm-up` has a kernel `NUMBER_WORD.cu`.
+fn is_warm_up(word: &str) -> Result<bool> {
+    let files = fs::read_dir(root().join("exercises/warm-up"))?;
+    let names = files.map(|file| Ok(file?.file_name().to_string_lossy().into_owned()));
+    let names = names.collect::<Result<Vec<String>>>()?;
+    let end = format!("{word}.cu");
+    Ok(names
+        .iter()
+        .any(|name| name.split_once('_').is_some_and(|(_, rest)| rest == end)))
 }
 
 fn arguments(package: &str, words: &[&str]) -> Result<Option<String>> {
@@ -201,6 +214,7 @@ mod tests {
             "cargo gpu fetch-nvrtc && cargo grade 2/softmax --yes # now",
             "cargo grade hint softmax --tier 2",
             "cargo grade 4",
+            "cargo grade watch two_dimensions",
             "cargo test -p stage5-decode --test suite counted -- --nocapture",
             "cargo book check",
         ] {
