@@ -58,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage4-flash-cuda",
             "stage5-decode",
             "stage6-pipeline",
+            "warm-up",
         ],
     ),
     (
@@ -91,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storyteller",
         ],
     ),
+    ("warm-up", &["gpu", "gpu-tool"]),
 ];
 
 #[test]
