@@ -42,6 +42,7 @@ CHOSEN = {
     "a100": (128, 64, "128, 64, 4, true, true, true, 2, 2, 0, true, false"),
     "rtx4090": (128, 32, "128, 32, 4, true, true, true, 2, 2, 0, true, true"),  # that for an RTX 3090
 }
+LIBRARY_KEYS = {"a100": 64, "rtx4090": 32}  # of its tile: `tile` in src/library/tensor_cores.rs
 
 
 def buffers(dtype, elements):
@@ -112,7 +113,7 @@ def main():
             kernels = {
                 "`7_reuse.cu`, 64 × 64": reuse(64, 64, 64),
                 "`7_reuse.cu`, 128 × 64": reuse(128, 64, 128),
-                "`library/attention_mma.cu`": library(64, 32, 64),
+                "`library/attention_mma.cu`": library(64, LIBRARY_KEYS[device], 64),
                 "learn-cuda v5": v5(given.learn_cuda.resolve()),
                 "flash_attention_from_scratch 16": kernel_16(given.from_scratch.resolve(), device, folder),
             }

@@ -209,9 +209,9 @@ impl Attention {
             (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
-            (Mode::Padded, _) => Variant::padded(format, head_dim),
+            (Mode::Padded, _) => Variant::padded(format, head_dim, self.shared),
             (Mode::Library, Some(format)) => {
-                let own = Variant::tensor_cores(format, head_dim);
+                let own = Variant::tensor_cores(format, head_dim, self.shared);
                 own.with_tile(self.tile.unwrap_or(own.tile))
             }
             (Mode::Library, None) => {
@@ -239,7 +239,7 @@ impl Attention {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
                 if self.mode == Mode::Library && self.tile.is_none() =>
             {
-                let padded = self.function(&Variant::padded(format, head_dim))?;
+                let padded = self.function(&Variant::padded(format, head_dim, self.shared))?;
                 // So that the compiler is searched for once.
                 self.kernels().insert(wanted, padded.clone());
                 Ok(padded)

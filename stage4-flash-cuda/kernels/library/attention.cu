@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
     float* p_smem = k_smem;                        // [query][key]
     float* v_smem = k_smem + (K_FLOATS > P_FLOATS ? K_FLOATS : P_FLOATS);  // [key][column]
 
-    const QueryTile queries = query_tile<BLOCK_Q>(problem);
+    const QueryTile queries = query_tile<BLOCK_Q>(problem, blockIdx.x);
     const int first = queries.first;
     const int end = queries.end;
     const Mask masks(mask, key_lengths, blocks, problem, queries.batch, queries.head);

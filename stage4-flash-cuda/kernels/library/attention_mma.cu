@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     extern __shared__ __align__(16) Vector q_smem[];
     Vector* k_smem = q_smem + BLOCK_Q * STRIDE;
     Vector* v_smem = k_smem + BLOCK_KV * STRIDE;
-    const QueryTile queries = query_tile<BLOCK_Q>(problem);
+    const QueryTile queries = query_tile<BLOCK_Q>(problem, blockIdx.x);
     const int first = queries.first;
     const int end = queries.end;
     const Mask masks(mask, key_lengths, blocks, problem, queries.batch, queries.head);
@@ -61,18 +61,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     const int t = lane % 4;
     const float scale = fabsf(problem.scale);
     const float factor = fmaxf(scale * LOG2_E, 1e-37f);  // so small, it makes all scores 0, as 0 does
-    // The first tile of keys from `key` on that is not wholly masked. The whole block agrees on it.
+    // The first tile of keys from `key` on that is not wholly masked; the block mask alone masks
+    // tiles between begin_of and end_of. The whole block agrees on it.
     const int key_end = masks.end_of(end);
     const auto next_tile = [&](int key) {
-        while (key < key_end && masks.tile(first, end, key, key + BLOCK_KV) == Tile::Masked) {
-            key += BLOCK_KV;
+        if (masks.blocks != nullptr) {
+            while (key < key_end && masks.tile(first, end, key, key + BLOCK_KV) == Tile::Masked) {
+                key += BLOCK_KV;
+            }
         }
         return key;
     };
-    copy_rows<BLOCK_Q>(q_smem, q_head, problem.q.row, first, end, columns);
+    const bool aligned = is_aligned(q_head, problem.q.row, columns) && is_aligned(k_head, problem.k.row, columns) &&
+                         is_aligned(v_head, problem.v.row, columns);
+    const Rows rows(q_smem, BLOCK_Q + 2 * BLOCK_KV, columns, aligned);
+    rows.copy<0, BLOCK_Q>(q_head, problem.q.row, first, end);
     int key = next_tile(masks.begin_of(first) / BLOCK_KV * BLOCK_KV);
     if (key < key_end) {
-        copy_rows<BLOCK_KV>(k_smem, k_head, problem.k.row, key, masks.keys, columns);
+        rows.copy<BLOCK_Q, BLOCK_KV>(k_head, problem.k.row, key, masks.keys);
     }
     if (problem.scale < 0.0f) {  // -s has its maximum where s has its minimum
         cp_async_wait_group<0>();
@@ -97,12 +103,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     for (float& max : max_reg) {
         max = LOWEST;
     }
+    bool far = true;  // some maximum of the warp is so large that products are rounded first
 #pragma unroll 1
     while (key < key_end) {
         cp_async_wait_group<0>();
         // So that no thread reads q or k before all of it is there, or copies v while it is read.
         __syncthreads();
-        copy_rows<BLOCK_KV>(v_smem, v_head, problem.v.row, key, masks.keys, columns);
+        rows.copy<BLOCK_Q + BLOCK_KV, BLOCK_KV>(v_head, problem.v.row, key, masks.keys);
         float s_reg[BLOCK_KV / 8][TILES][4] = {};
 #pragma unroll
         for (int c = 0; c < CHUNKS; c += 2) {
@@ -119,11 +126,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
                 }
             }
         }
-        const bool mixed = masks.tile(first, end, key, key + BLOCK_KV) == Tile::Mixed;
+        const bool mixed = key < masks.seen_begin(end) || key + BLOCK_KV > masks.seen_end(first) ||
+                           (masks.blocks != nullptr && masks.tile(first, end, key, key + BLOCK_KV) == Tile::Mixed);
         const int next = next_tile(key + BLOCK_KV);
         __syncthreads();  // so that no thread copies the next k while another still reads this one
         if (next < key_end) {
-            copy_rows<BLOCK_KV>(k_smem, k_head, problem.k.row, next, masks.keys, columns);
+            rows.copy<BLOCK_Q, BLOCK_KV>(k_head, problem.k.row, next, masks.keys);
         } else {
             cp_async_commit_group();
         }
@@ -134,16 +142,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             // tile in one column.
             const bool seen = first + row < end && (masks.blocks == nullptr || masks.in_block(first + row, key));
 #pragma unroll
-            for (int e = 0; e < SCORES; e++) {
-                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                s = seen && masks.in_band(query(e), key + column(e)) ? s * scale : -INFINITY;
-            }
-        }
-        if (mixed && masks.additive != nullptr) {
-#pragma unroll
-            for (int e = 0; e < SCORES; e++) {
-                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
-                s = s == -INFINITY ? s : masks.biased(s, query(e), key + column(e));
+            for (int w = 0; w < 2 * TILES; w++) {
+                const int i = first + row + g + 8 * w;  // sees columns [low, high) of the tile, counted from 2 t on
+                const int low = i + masks.first_diagonal - key - 2 * t;
+                const int high = seen && i < masks.nq ? min(masks.keys, i + masks.last_diagonal + 1) - key - 2 * t : low;
+                for (int e = 0; e < BLOCK_KV / 4; e++) {
+                    float& s = s_reg[e / 2][w / 2][w % 2 * 2 + e % 2];
+                    const int column = e / 2 * 8 + e % 2;
+                    s = low <= column && column < high ? s * scale : -INFINITY;
+                }
+                if (masks.additive != nullptr) {
+                    for (int e = 0; e < BLOCK_KV / 4; e++) {
+                        float& s = s_reg[e / 2][w / 2][w % 2 * 2 + e % 2];
+                        s = s == -INFINITY ? s : masks.biased(s, i, key + 2 * t + e / 2 * 8 + e % 2);
+                    }
+                }
             }
         }
         float tile_max_reg[2 * TILES];
@@ -158,23 +171,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             grows |= tile_max_reg[w] > max_reg[w] + ROOM;
         }
         if (__any_sync(0xffffffffu, grows)) {
+            far = false;
 #pragma unroll
             for (int w = 0; w < 2 * TILES; w++) {
                 const float max = fmaxf(max_reg[w], tile_max_reg[w]);
                 // The factor of earlier sums.
                 const float shrink = ex2_approx_ftz_f32((max_reg[w] - max) * LOG2_E);
                 max_reg[w] = max;
+                far |= fabsf(max) > FAR;
                 sum_reg[w] *= shrink;
                 for (int e = 0; e < CHUNKS * 2; e++) {
                     o_reg[e / 2][w / 2][w % 2 * 2 + e % 2] *= shrink;
                 }
             }
+            far = __any_sync(0xffffffffu, far);
         }
-        bool far = mixed;
-        for (const float max : max_reg) {
-            far |= fabsf(max) > FAR;
-        }
-        if (__any_sync(0xffffffffu, far)) {  // the difference first: scores may be as low as -3.4e38
+        if (mixed || far) {  // the difference first: scores may be as low as -3.4e38
 #pragma unroll
             for (int e = 0; e < SCORES; e++) {
                 float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
@@ -213,6 +225,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     }
     cp_async_wait_group<0>();  // no copy is left behind
     __syncthreads();  // so that no thread writes o over q before all of q is there: there may be no keys
+    // The tile is computed anew: its numbers would take registers that the loop needs.
+    unsigned block = blockIdx.x;
+    asm volatile("" : "+r"(block));
+    const QueryTile tile = query_tile<BLOCK_Q>(problem, block);
 #pragma unroll
     for (int w = 0; w < 2 * TILES; w++) {
         const int i = row + g + 8 * w;
@@ -222,22 +238,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
             q_smem[i * STRIDE + n].x[t] = Half::round_pair(pair[0] * inverse, pair[1] * inverse);
         }
-        if (first + i < end && t == 0 && lse != nullptr) {
-            const long long matrix = static_cast<long long>(queries.batch) * problem.heads + queries.head;
-            lse[matrix * problem.nq + first + i] = max_reg[w] + logf(sum);  // log(0) = -inf
+        if (tile.first + i < tile.end && t == 0 && lse != nullptr) {
+            const long long matrix = static_cast<long long>(tile.batch) * problem.heads + tile.head;
+            lse[matrix * problem.nq + tile.first + i] = max_reg[w] + logf(sum);  // log(0) = -inf
         }
     }
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored it
-    Half* o_head = matrix_of(o, problem.o, queries.batch, queries.head);
-    const bool aligned = is_aligned(o_head, problem.o.row, columns);
-    const int width = aligned ? 8 : 1;
+    Half* o_head = matrix_of(o, problem.o, tile.batch, tile.head);
+    const bool o_aligned = is_aligned(o_head, problem.o.row, columns);
+    const int width = o_aligned ? 8 : 1;
     for (int x = lane; x < 16 * TILES * (columns / width); x += 32) {
         const int i = row + x / (columns / width);
         const int column = x % (columns / width) * width;
-        if (first + i < end) {
-            Half* target = o_head + (first + i) * problem.o.row + column;
+        if (tile.first + i < tile.end) {
+            Half* target = o_head + (tile.first + i) * problem.o.row + column;
             const Half* source_smem = reinterpret_cast<const Half*>(q_smem + i * STRIDE) + column;
-            if (aligned) {
+            if (o_aligned) {
                 *reinterpret_cast<Vector*>(target) = *reinterpret_cast<const Vector*>(source_smem);
             } else {
                 *target = *source_smem;

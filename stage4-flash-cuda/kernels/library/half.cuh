@@ -4,6 +4,12 @@
 
 #include "mma.cuh"
 
+// Starts a copy of 16 bytes to OFFSET bytes behind a target.
+template <int OFFSET>
+__device__ __forceinline__ void cp_async_cg_shared_global_16(unsigned target_smem, const void* source) {
+    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1], 16;" ::"r"(target_smem), "l"(source), "n"(OFFSET) : "memory");
+}
+
 struct f16 {
     unsigned short bits;
 

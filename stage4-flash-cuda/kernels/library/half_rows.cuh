@@ -21,52 +21,70 @@ constexpr int ROW = STRIDE * 16;                  // bytes
 constexpr int LANES = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32;
 constexpr int STEP = THREADS / LANES;             // rows that the threads copy at a time
 
-// Whether all rows of a matrix are vectors.
+// True if all rows of a matrix are vectors.
 __device__ bool is_aligned(const Half* matrix, long long row_stride, int columns) {
     return reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 8 == 0 && columns % 8 == 0;
 }
 
-// Starts the copy of a thread's vectors of ROWS rows: one of every STEP rows, the first from
-// `source` to `target_smem`. `bytes` tells how many of a vector are read; the rest are zeros.
-template <int ROWS, typename Bytes>
-__device__ void copy_vectors(unsigned target_smem, const Half* source, long long step, Bytes bytes) {
-#pragma unroll
-    for (int r = 0; r < ROWS; r += STEP) {
-        cp_async_cg_shared_global_16(target_smem + r * ROW, source, bytes(r));
-        source += step;
+// Starts the copies of one vector of every STEP rows, from `source` on, to rows [FIRST, END) behind
+// `target_smem`.
+template <int FIRST, int END>
+__device__ __forceinline__ void copy_vectors(unsigned target_smem, const Half* source, long long step) {
+    if constexpr (FIRST < END) {
+        cp_async_cg_shared_global_16<FIRST * ROW>(target_smem, source);
+        copy_vectors<FIRST + STEP, END>(target_smem, source + step, step);
     }
 }
 
-// Copies rows [first, first + ROWS) and the first `columns` columns of a matrix that ends before
-// row `end`; all else is zeros. One group. By vectors where the matrix is aligned so; else by
-// elements, which are there when the function returns.
-template <int ROWS>
-__device__ void copy_rows(
-    Vector* tile_smem, const Half* matrix, long long row_stride, int first, int end, int columns
-) {
-    static_assert(ROWS % STEP == 0, "threads copy equally many vectors");
-    if (is_aligned(matrix, row_stride, columns)) {
-        const int row = threadIdx.x / LANES;
-        const int chunk = threadIdx.x % LANES;
-        const unsigned target = shared_address(&tile_smem[row * STRIDE + chunk]);
-        const Half* source = matrix + (first + row) * row_stride + chunk * 8;
-        const int bytes = chunk * 8 < columns ? 16 : 0;
-        if (LANES > CHUNKS && chunk >= CHUNKS) {
-            // The thread has no vector.
-        } else if (first + ROWS <= end) {
-            copy_vectors<ROWS>(target, source, STEP * row_stride, [=](int) { return bytes; });
-        } else {
-            const auto inside = [=](int r) { return first + row + r < end ? bytes : 0; };
-            copy_vectors<ROWS>(target, source, STEP * row_stride, inside);
-        }
-    } else {
-#pragma unroll 1
-        for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
-            const int row = first + x / (CHUNKS * 8);
-            const int column = x % (CHUNKS * 8);
-            reinterpret_cast<Half*>(tile_smem + x / (CHUNKS * 8) * STRIDE)[column] =
-                row < end && column < columns ? matrix[row * row_stride + column] : Half{};
+// Rows of tiles in shared memory, and the part of each tile that this thread copies: vector `chunk`
+// of every STEP-th row from `row` on.
+struct Rows {
+    Vector* rows_smem;
+    int columns;   // D: behind it are zeros
+    bool aligned;  // all matrices consist of vectors
+    int row, chunk;
+    unsigned own_smem;  // the address of this thread's first vector
+
+    __device__ Rows(Vector* rows_smem, int count, int columns, bool aligned)
+        : rows_smem(rows_smem), columns(columns), aligned(aligned), row(threadIdx.x / LANES), chunk(threadIdx.x % LANES),
+          own_smem(shared_address(&rows_smem[row * STRIDE + chunk])) {
+        if (columns < CHUNKS * 8) {
+            for (int x = threadIdx.x; x < count * CHUNKS; x += THREADS) {
+                if (x % CHUNKS * 8 >= columns) {
+                    rows_smem[x / CHUNKS * STRIDE + x % CHUNKS] = {};
+                }
+            }
+            __syncthreads();  // so that no thread copies elements of a vector before it is cleared
         }
     }
-    cp_async_commit_group();
-}
+
+    // Copies rows [first, first + ROWS) of a matrix that ends before row `end` to rows from FIRST
+    // on. Rows behind the end are zeros. One group. If the matrices are not aligned, the elements
+    // are there when the function returns.
+    template <int FIRST, int ROWS>
+    __device__ __forceinline__ void copy(const Half* matrix, long long row_stride, int first, int end) const {
+        static_assert(ROWS % STEP == 0, "threads copy equally many vectors");
+        if (aligned) {
+            const Half* source = matrix + (first + row) * row_stride + chunk * 8;
+            if (chunk * 8 >= columns) {
+                // The thread has no vector.
+            } else if (first + ROWS <= end) {
+                copy_vectors<FIRST, FIRST + ROWS>(own_smem, source, STEP * row_stride);
+            } else {
+#pragma unroll 1
+                for (int r = 0; r < ROWS; r += STEP, source += STEP * row_stride) {
+                    const bool inside = first + row + r < end;
+                    cp_async_cg_shared_global_16(own_smem + (FIRST + r) * ROW, inside ? source : matrix, inside ? 16 : 0);
+                }
+            }
+        } else {
+#pragma unroll 1
+            for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
+                const int i = x / (CHUNKS * 8), column = x % (CHUNKS * 8);
+                reinterpret_cast<Half*>(rows_smem + (FIRST + i) * STRIDE)[column] =
+                    first + i < end && column < columns ? matrix[(first + i) * row_stride + column] : Half{};
+            }
+        }
+        cp_async_commit_group();
+    }
+};

@@ -35,10 +35,10 @@ struct QueryTile {
 };
 
 template <int ROWS>
-__device__ __forceinline__ QueryTile query_tile(const Problem& problem) {
+__device__ __forceinline__ QueryTile query_tile(const Problem& problem, unsigned block) {
     const int tiles = (problem.nq + ROWS - 1) / ROWS;
-    const int matrix = blockIdx.x / tiles;
-    const int first = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * ROWS;
+    const int matrix = block / tiles;
+    const int first = (tiles - 1 - static_cast<int>(block % tiles)) * ROWS;
     return {matrix / problem.heads, matrix % problem.heads, first, min(first + ROWS, problem.nq)};
 }
 

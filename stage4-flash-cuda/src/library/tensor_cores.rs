@@ -17,11 +17,13 @@ pub(crate) fn padded(head_dim: usize) -> usize {
     next.unwrap_or(head_dim)
 }
 
-/// The tile for a head dimension: the largest whose accumulators leave registers for the rest.
-pub const fn tile(head_dim: usize) -> Tile {
+/// The tile for a head dimension: the largest whose accumulators leave registers for the rest, and
+/// of which two blocks fit in `shared` bytes, the most that a block can have on the device.
+pub const fn tile(head_dim: usize, shared: usize) -> Tile {
+    let large = Tile::new(64, 64, 64);
     match head_dim {
-        0..=64 => Tile::new(64, 64, 64),
-        65..=128 => Tile::new(64, 32, 64),
+        0..=128 if 2 * shared_bytes(head_dim, large) <= shared => large,
+        0..=128 => Tile::new(64, 32, 64),
         _ => Tile::new(32, 32, 64),
     }
 }
@@ -32,7 +34,7 @@ const fn chunks(columns: usize) -> usize {
 }
 
 /// Dynamic shared memory of a block, in bytes.
-pub(crate) fn shared_bytes(columns: usize, tile: Tile) -> usize {
+pub(crate) const fn shared_bytes(columns: usize, tile: Tile) -> usize {
     (tile.block_q + 2 * tile.block_kv) * (chunks(columns) | 1) * 16
 }
 
