@@ -44,8 +44,8 @@ struct Mask {
     __device__ int begin_of(int first) const { return max(0, first + first_diagonal); }
     __device__ int end_of(int end) const { return min(keys, end + last_diagonal); }
 
-    // All queries of [first, end) see the keys of [seen_begin, seen_end) and nothing is added to their
-    // scores, unless a block mask hides them.
+    // All queries of [first, end) see the keys of [seen_begin, seen_end), with nothing added to
+    // their scores, unless a block mask hides them.
     __device__ int seen_begin(int end) const { return end - 1 + first_diagonal; }
     __device__ int seen_end(int first) const {
         return additive == nullptr ? min(keys, first + last_diagonal + 1) : 0;

@@ -126,7 +126,7 @@ fn updates(part: Part) -> Vec<Update> {
             }
         }
     }
-    // A quotient of the row's number by such a size, in f32, may be less than the whole number that it is.
+    // In f32, the number of a row by such a size may be less than the whole number that it is.
     if part == Part::Table {
         updates.push(Update {
             kv_heads: 1,
