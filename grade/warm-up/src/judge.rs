@@ -102,7 +102,7 @@ fn with_cause(report: &str) -> String {
         ),
         (
             "in global memory, and an earlier",
-            "two threads use the same element in no order: the index is wrong, or an atomic operation is missing",
+            "two threads use the same element in no order: the index is wrong, or a barrier or an atomic operation is missing",
         ),
     ];
     let cause = known.iter().find(|(words, _)| report.contains(words));

@@ -92,9 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     const unsigned q_lane = shared_address(&q_smem[(row + lane % 16) * STRIDE + lane / 16]);
     const unsigned k_lane = shared_address(&k_smem[(lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2]);
     const unsigned v_lane = shared_address(&v_smem[lane % 16 * STRIDE + lane / 16]);
-    // Where score e of a lane is: its query, its column in the tile, and its row among the lane's.
-    const auto query = [&](int e) { return first + row + 16 * (e / 4 % TILES) + g + e / 2 % 2 * 8; };
-    const auto column = [&](int e) { return e / 4 / TILES * 8 + 2 * t + e % 2; };
+    // The row of score e among those of its lane.
     const auto pair_row = [](int e) { return e / 4 % TILES * 2 + e / 2 % 2; };
     float o_reg[CHUNKS][TILES][4] = {};
     float sum_reg[2 * TILES] = {};  // of rows g + 8 w: this lane's keys

@@ -42,7 +42,8 @@ struct Rows {
     Vector* rows_smem;
     int columns;   // D: behind it are zeros
     bool aligned;  // all matrices consist of vectors
-    int row, chunk;
+    int row;
+    int chunk;
     unsigned own_smem;  // the address of this thread's first vector
 
     __device__ Rows(Vector* rows_smem, int count, int columns, bool aligned)
@@ -80,7 +81,8 @@ struct Rows {
         } else {
 #pragma unroll 1
             for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
-                const int i = x / (CHUNKS * 8), column = x % (CHUNKS * 8);
+                const int i = x / (CHUNKS * 8);
+                const int column = x % (CHUNKS * 8);
                 reinterpret_cast<Half*>(rows_smem + (FIRST + i) * STRIDE)[column] =
                     first + i < end && column < columns ? matrix[(first + i) * row_stride + column] : Half{};
             }
