@@ -124,6 +124,10 @@ impl Kernels {
             dtype if dtype == weight.dtype && self.on_tensor_cores(weight, epilogue) => {
                 self.gemm_mma(&product, x, y)
             }
+            dtype if self.on_tensor_cores(weight, epilogue) => {
+                let expected = format_args!("f32 or {}", weight.dtype);
+                Err(checks.error("x", expected, dtype).into())
+            }
             dtype => Err(checks.error("x", "f32", dtype).into()),
         }
     }
