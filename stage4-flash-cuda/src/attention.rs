@@ -7,7 +7,7 @@ use gpu::arguments::Checks;
 use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 
 use crate::library::tiles::{self, Class};
-use crate::library::{self, Tile};
+use crate::library::{self, Tile, tensor_cores};
 use crate::variant::Kernel;
 use crate::{Error, Format, Half, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
 
@@ -22,6 +22,8 @@ pub struct Attention {
     /// Instead of the table's, or the rung's.
     tile: Option<Tile>,
     class: Option<&'static Class>,
+    /// The device has those that the kernels in half precision need.
+    tensor_cores: bool,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
     /// By the variant that is wanted; where that needs a compiler and none is
@@ -38,11 +40,13 @@ impl Attention {
     pub fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let shared = usize::try_from(context.attribute(shared)?).unwrap_or(0);
+        let capability = context.compute_capability()?;
         Ok(Self {
             context: context.clone(),
             mode: Mode::default(),
             tile: None,
-            class: tiles::class(context.compute_capability()?, shared),
+            class: tiles::class(capability, shared),
+            tensor_cores: capability >= (8, 0),
             shared,
             kernels: Mutex::default(),
         })
@@ -105,13 +109,14 @@ impl Attention {
     }
 
     /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or
-    /// `bf16`; sums, masks and lse are f32. It needs compute capability 8.0. By [`Mode::Library`]
-    /// or [`Mode::Padded`], with every option, or in `f16` by a rung of [`Rung::F16`].
+    /// `bf16`; sums, masks and lse are f32. By [`Mode::Library`] or [`Mode::Padded`], with every
+    /// option, or in `f16` by a rung of [`Rung::F16`]. Below compute capability 8.0 the library's
+    /// kernel in f32 converts what it loads and stores; the rungs need 8.0.
     ///
     /// # Errors
     ///
-    /// Those of [`Attention::forward`]; a mode that has no kernel for `T`; [`Error::Load`] on a
-    /// device below compute capability 8.0.
+    /// Those of [`Attention::forward`]; a mode that has no kernel for `T`; [`Error::Load`] of a
+    /// rung on a device below compute capability 8.0.
     pub fn forward_half<T: Half>(
         &self,
         stream: &Arc<CudaStream>,
@@ -159,7 +164,7 @@ impl Attention {
         };
         let launch = match variant.kernel {
             Kernel::Rung(_) => ladder::launch,
-            Kernel::Library | Kernel::TensorCores(_) => library::launch,
+            Kernel::Library | Kernel::TensorCores(_) | Kernel::Converting(_) => library::launch,
         };
         Ok(launch(stream, &function, config, inputs, outputs, shape)?)
     }
@@ -209,22 +214,34 @@ impl Attention {
             (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
-            (Mode::Padded, _) => Variant::padded(format, head_dim, self.shared),
-            (Mode::Library, Some(format)) => {
+            (Mode::Padded, _) => self.padded(format, head_dim),
+            (Mode::Library, Some(format)) if self.tensor_cores => {
                 let own = Variant::tensor_cores(format, head_dim, self.shared);
                 own.with_tile(self.tile.unwrap_or(own.tile))
             }
-            (Mode::Library, None) => {
+            (Mode::Library, _) => {
                 let tuned = self.class.map(|class| class.entry(head_dim).tile);
                 let tile = self
                     .tile
                     .or(tuned)
                     .ok_or_else(|| error("tile", "one in tiles.json for this device".to_owned()))?;
-                Variant::library(head_dim, tile)
+                let own = Variant::library(head_dim, tile);
+                format.map_or(own, |format| own.converting(format))
             }
         };
         variant.check(OPERATION, self.shared)?;
         Ok(variant)
+    }
+
+    /// The kernel that pads a head dimension, and is committed.
+    fn padded(&self, format: Option<Format>, head_dim: usize) -> Variant {
+        match format {
+            Some(format) if !self.tensor_cores => {
+                let head_dim = tensor_cores::padded(head_dim);
+                Variant::padded(None, head_dim, self.shared).converting(format)
+            }
+            format => Variant::padded(format, head_dim, self.shared),
+        }
     }
 
     /// The kernel for a head dimension; if it has to be compiled and no compiler is
@@ -239,7 +256,7 @@ impl Attention {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
                 if self.mode == Mode::Library && self.tile.is_none() =>
             {
-                let padded = self.function(&Variant::padded(format, head_dim, self.shared))?;
+                let padded = self.function(&self.padded(format, head_dim))?;
                 // So that the compiler is searched for once.
                 self.kernels().insert(wanted, padded.clone());
                 Ok(padded)

@@ -65,11 +65,16 @@ pub fn variants(table: &[Class]) -> String {
             shared.map(move |shared| Variant::tensor_cores(format, head_dim, shared))
         })
     });
+    let converting = Format::ALL.into_iter().flat_map(|format| {
+        let sizes = tensor_cores::PADDED.into_iter();
+        sizes.map(move |head_dim| Variant::library(head_dim, tile(head_dim)).converting(format))
+    });
     let mut seen = BTreeSet::new();
     for variant in rungs
         .chain(tuned)
         .chain(padded)
         .chain(half)
+        .chain(converting)
         .chain(LADDER)
         .chain(LADDER_F16)
     {

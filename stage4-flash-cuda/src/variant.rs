@@ -28,6 +28,8 @@ pub enum Kernel {
     Library,
     /// The library's on tensor cores, in half precision.
     TensorCores(Format),
+    /// The library's in f32, which converts q, k, v and o of half precision.
+    Converting(Format),
 }
 
 impl Variant {
@@ -70,6 +72,14 @@ impl Variant {
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
     }
 
+    /// The library's kernel in f32, for q, k, v and o of half precision.
+    pub const fn converting(self, format: Format) -> Self {
+        Self {
+            kernel: Kernel::Converting(format),
+            ..self
+        }
+    }
+
     /// The same with another tile.
     pub const fn with_tile(self, tile: Tile) -> Self {
         Self { tile, ..self }
@@ -79,7 +89,7 @@ impl Variant {
     pub fn file(&self) -> &'static str {
         match self.kernel {
             Kernel::Rung(rung) => rung.file(),
-            Kernel::Library => library::FILE,
+            Kernel::Library | Kernel::Converting(_) => library::FILE,
             Kernel::TensorCores(_) => tensor_cores::FILE,
         }
     }
@@ -88,7 +98,7 @@ impl Variant {
     pub(crate) fn entry(&self) -> &'static str {
         match self.kernel {
             Kernel::Rung(rung) => rung.name(),
-            Kernel::Library => library::KERNEL,
+            Kernel::Library | Kernel::Converting(_) => library::KERNEL,
             Kernel::TensorCores(_) => tensor_cores::KERNEL,
         }
     }
@@ -103,8 +113,10 @@ impl Variant {
         ];
         let texts = constants.map(|(name, value)| (name, value.to_string()));
         let element = match self.kernel {
-            Kernel::TensorCores(format) => Some(("ELEMENT", format.name().to_owned())),
-            _ => None,
+            Kernel::TensorCores(format) | Kernel::Converting(format) => {
+                Some(("ELEMENT", format.name().to_owned()))
+            }
+            Kernel::Rung(_) | Kernel::Library => None,
         };
         texts.into_iter().chain(element).collect()
     }
@@ -120,7 +132,9 @@ impl Variant {
     pub(crate) fn shared_bytes(&self) -> usize {
         match self.kernel {
             Kernel::Rung(rung) => rung.shared_bytes(self.head_dim, self.tile),
-            Kernel::Library => library::shared_bytes(self.head_dim, self.tile),
+            Kernel::Library | Kernel::Converting(_) => {
+                library::shared_bytes(self.head_dim, self.tile)
+            }
             Kernel::TensorCores(_) => tensor_cores::shared_bytes(self.head_dim, self.tile),
         }
     }
@@ -146,7 +160,7 @@ impl Variant {
                 let suits = tile == rung.tile(self.head_dim) || Some(tile) == other;
                 (suits, format!("a tile of the ladder for {}", self.file()))
             }
-            Kernel::Library => (
+            Kernel::Library | Kernel::Converting(_) => (
                 is_tile && library::suits(tile),
                 format!("one that suits {}", self.file()),
             ),

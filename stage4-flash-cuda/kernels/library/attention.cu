@@ -24,7 +24,7 @@
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
-// in shared memory, and change no sum.
+// in shared memory, and change no sum; ELEMENT, of q, k, v and o: float unless it is f16 or bf16.
 //
 // launch: grid=4 block=128 shared=54272
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
@@ -36,6 +36,10 @@
 #include "prelude.cuh"
 #include "problem.cuh"
 #include "vector.cuh"
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
 
 constexpr int ROWS = 8;                      // queries of a thread: ty + TY * r
 constexpr int TY = BLOCK_Q / ROWS;
@@ -89,13 +93,13 @@ __device__ __forceinline__ void for_each_score(F f) {
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
-    const float* q,            // [B, H, nq, D] f32
-    const float* k,            // [B, H / group, nk, D] f32
-    const float* v,            // [B, H / group, nk, D] f32
+    const ELEMENT* q,          // [B, H, nq, D] f32, f16 or bf16
+    const ELEMENT* k,          // [B, H / group, nk, D] f32, f16 or bf16
+    const ELEMENT* v,          // [B, H / group, nk, D] f32, f16 or bf16
     const float* mask,         // [B, H, nq, nk] f32, or null
     const int* key_lengths,    // [B] i32, or null
     const unsigned* blocks,    // [B, H, ceil(nq / 64), words] u32, or null
-    float* o,                  // [B, H, nq, D] f32
+    ELEMENT* o,                // [B, H, nq, D] f32, f16 or bf16
     float* lse,                // [B, H, nq] f32, packed, or null
     Problem problem
 ) {
@@ -109,9 +113,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
     const int first = queries.first;
     const int end = queries.end;
     const Mask masks(mask, key_lengths, blocks, problem, queries.batch, queries.head);
-    const float* q_head = matrix_of(q, problem.q, queries.batch, queries.head);
-    const float* k_head = matrix_of(k, problem.k, queries.batch, queries.head / problem.group);
-    const float* v_head = matrix_of(v, problem.v, queries.batch, queries.head / problem.group);
+    const ELEMENT* q_head = matrix_of(q, problem.q, queries.batch, queries.head);
+    const ELEMENT* k_head = matrix_of(k, problem.k, queries.batch, queries.head / problem.group);
+    const ELEMENT* v_head = matrix_of(v, problem.v, queries.batch, queries.head / problem.group);
     const int columns = problem.head_dim;  // D
     const int tx = threadIdx.x % TX;
     const int ty = threadIdx.x / TX;
@@ -284,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
         lse[matrix * problem.nq + i] = own_sum == 0.0f ? -INFINITY : own_max + logf(own_sum);
     }
     __syncthreads();  // so that no thread reads o before every thread has stored its part
-    float* o_head = matrix_of(o, problem.o, queries.batch, queries.head);
+    ELEMENT* o_head = matrix_of(o, problem.o, queries.batch, queries.head);
     store_rows<QK_STRIDE>(q_smem, o_head, problem.o.row, first, end, columns);
     // ANCHOR_END: epilogue
 }

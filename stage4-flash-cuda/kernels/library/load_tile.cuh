@@ -4,13 +4,15 @@
 
 #pragma once
 
+#include "element.cuh"
+
 // ANCHOR: load
 // Copies rows [first, first + ROWS) and the first WIDTH columns of a matrix that ends before row
 // `end` and column `columns`. Neighbouring threads copy neighbouring columns.
-template <int ROWS, int WIDTH, int STRIDE>
+template <int ROWS, int WIDTH, int STRIDE, typename T>
 __device__ __forceinline__ void load_tile(
-    float* tile_smem,     // [ROWS][STRIDE], of which WIDTH columns are written
-    const float* matrix,  // [end, columns] f32
+    float* tile_smem,  // [ROWS][STRIDE], of which WIDTH columns are written
+    const T* matrix,   // [end, columns] f32, f16 or bf16
     long long row_stride,
     int first, int end, int columns
 ) {
@@ -19,7 +21,7 @@ __device__ __forceinline__ void load_tile(
         const int row = element / WIDTH;
         const int x = element % WIDTH;
         const bool inside = first + row < end && x < columns;
-        tile_smem[row * STRIDE + x] = inside ? matrix[(first + row) * row_stride + x] : 0.0f;
+        tile_smem[row * STRIDE + x] = inside ? widened(matrix[(first + row) * row_stride + x]) : 0.0f;
     }
 }
 // ANCHOR_END: load

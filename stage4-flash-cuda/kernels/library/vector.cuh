@@ -15,6 +15,21 @@ __device__ __forceinline__ Vector<WIDTH> vector_at(const float* address) {
     return *reinterpret_cast<const Vector<WIDTH>*>(address);
 }
 
+// The same of elements of 16 bits.
+template <int WIDTH, typename T>
+__device__ __forceinline__ Vector<WIDTH> vector_at(const T* address) {
+    struct alignas(2 * WIDTH) Elements {
+        T x[WIDTH];
+    };
+    const Elements elements = *reinterpret_cast<const Elements*>(address);
+    Vector<WIDTH> wide;
+#pragma unroll
+    for (int w = 0; w < WIDTH; w++) {
+        wide.x[w] = widened(elements.x[w]);
+    }
+    return wide;
+}
+
 // The largest power of 2 that divides both.
 __device__ constexpr int common_power_of_2(int a, int b) {
     return a % 2 == 0 && b % 2 == 0 ? 2 * common_power_of_2(a / 2, b / 2) : 1;
@@ -22,13 +37,13 @@ __device__ constexpr int common_power_of_2(int a, int b) {
 
 // ANCHOR: load
 // Copies rows [first, first + ROWS) of a matrix that ends before row `end`; columns from `columns`
-// on, HEAD_DIM at most, are filled up with zeros to a multiple of 4. Copies 16 bytes at a time
+// on, HEAD_DIM at most, are filled up with zeros to a multiple of 4. Copies 4 elements at a time
 // where the matrix is aligned so, which all threads see alike, and where two threads or more can
 // share a row, so that each sector of 32 bytes is asked for once.
-template <int ROWS, int STRIDE>
+template <int ROWS, int STRIDE, typename T>
 __device__ __forceinline__ void load_rows(
-    float* tile_smem,     // [ROWS][STRIDE]
-    const float* matrix,  // [rows, columns] f32
+    float* tile_smem,  // [ROWS][STRIDE]
+    const T* matrix,   // [rows, columns] f32, f16 or bf16
     long long row_stride,
     int first, int end, int columns
 ) {
@@ -36,10 +51,10 @@ __device__ __forceinline__ void load_rows(
     constexpr int LANES = common_power_of_2(CHUNKS, THREADS); // threads that share a row
     constexpr int STEP = THREADS / LANES;                     // rows that are loaded together
     if constexpr (HEAD_DIM % 4 == 0 && LANES > 1 && ROWS % STEP == 0) {
-        if (reinterpret_cast<unsigned long long>(matrix) % 16 == 0 && row_stride % 4 == 0 && columns % 4 == 0) {
+        if (reinterpret_cast<unsigned long long>(matrix) % (4 * sizeof(T)) == 0 && row_stride % 4 == 0 && columns % 4 == 0) {
             const int row = threadIdx.x / LANES;
             const int x = threadIdx.x % LANES * 4;
-            const float* source = matrix + (first + row) * row_stride + x;
+            const T* source = matrix + (first + row) * row_stride + x;
             float* target = tile_smem + row * STRIDE + x;
             const int rows = end - first - row;  // from this thread's first one on
 #pragma unroll 4
@@ -59,16 +74,16 @@ __device__ __forceinline__ void load_rows(
 // ANCHOR_END: load
 
 // Copies rows [first, end) of shared memory to a matrix, neighbouring threads neighbouring columns.
-template <int STRIDE>
+template <int STRIDE, typename T>
 __device__ __forceinline__ void store_rows(
     const float* tile_smem,  // [end - first][STRIDE]
-    float* matrix,           // [rows, columns] f32
+    T* matrix,               // [rows, columns] f32, f16 or bf16
     long long row_stride,
     int first, int end, int columns
 ) {
     for (int element = threadIdx.x; element < (end - first) * columns; element += THREADS) {
         const int row = element / columns;
         const int x = element % columns;
-        matrix[(first + row) * row_stride + x] = tile_smem[row * STRIDE + x];
+        matrix[(first + row) * row_stride + x] = rounded<T>(tile_smem[row * STRIDE + x]);
     }
 }

@@ -133,7 +133,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
 fn of_its_type(case: Case, variant: Variant) -> Case {
     let f16 = match variant.kernel {
         Kernel::Rung(rung) => Rung::F16.contains(&rung),
-        Kernel::TensorCores(_) => true,
+        Kernel::TensorCores(_) | Kernel::Converting(_) => true,
         Kernel::Library => false,
     };
     Case { f16, ..case }
@@ -143,7 +143,7 @@ fn of_its_type(case: Case, variant: Variant) -> Case {
 fn attention(variant: Variant) -> anyhow::Result<Attention> {
     let mode = match variant.kernel {
         Kernel::Rung(rung) => Mode::Rung(rung),
-        Kernel::Library | Kernel::TensorCores(_) => Mode::Library,
+        Kernel::Library | Kernel::TensorCores(_) | Kernel::Converting(_) => Mode::Library,
     };
     let attention = Attention::new(&gpu::context(0)?)?.with_mode(mode);
     Ok(attention.with_tile(variant.tile))
@@ -151,9 +151,15 @@ fn attention(variant: Variant) -> anyhow::Result<Attention> {
 
 /// Modelled milliseconds of a case on this device; a dash if it cannot run the kernel.
 fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
+    let tensor_cores = gpu::context(0)?.compute_capability()? >= (8, 0);
+    if matches!(variant.kernel, Kernel::TensorCores(_)) && !tensor_cores {
+        return Ok("–".to_owned()); // the library runs another kernel there
+    }
     let attention = attention(variant)?;
     let loaded = match variant.kernel {
-        Kernel::TensorCores(format) => attention.half_variant(format, variant.head_dim),
+        Kernel::TensorCores(format) | Kernel::Converting(format) => {
+            attention.half_variant(format, variant.head_dim)
+        }
         Kernel::Rung(_) | Kernel::Library => attention.variant(variant.head_dim),
     };
     match loaded {

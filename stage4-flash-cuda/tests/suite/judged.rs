@@ -1,11 +1,13 @@
 //! The suite of the stage with every fused kernel, and that of stage 1 on host arrays.
 
-use conformance::device::{Device, on_host_threads};
+use conformance::device::{Device, alone, on_host_threads};
 use conformance::{Card, Element, Implementation, Judge, Part, Report, suites};
 use half::{bf16, f16};
 use rstest::rstest;
 use stage2_naive_cuda::{LACKS, LADDER_LACKS};
-use stage4_flash_cuda::{Attention, Error, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
+use stage4_flash_cuda::{
+    Attention, Error, Format, Fused, Inputs, Kernel, Mode, Outputs, Rung, Shape, Stage4,
+};
 
 /// In f32.
 fn judge(mode: Mode, part: Part) -> Report {
@@ -131,6 +133,30 @@ fn passes_the_suite_in_bf16(
 #[test]
 fn pads_in_half_precision() -> Result<(), Report> {
     judge_in::<f16>(Mode::Padded, Part::Random, false).into_result()
+}
+
+/// Below compute capability 8.0 the library's kernel in f32 converts.
+#[test]
+fn passes_the_suite_in_half_precision_on_a_t4() {
+    let test = "judged::passes_the_suite_in_half_precision_on_a_t4";
+    if alone(test, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_none() {
+        let context = Device::open().stream.context().clone();
+        let attention = Attention::new(&context).unwrap();
+        for format in Format::ALL {
+            let variant = attention.half_variant(format, 40).unwrap();
+            assert_eq!(variant.kernel, Kernel::Converting(format));
+        }
+        for part in [Part::Table, Part::Random, Part::Strided, Part::Arguments] {
+            judge_in::<f16>(Mode::Library, part, false)
+                .into_result()
+                .unwrap();
+        }
+        for mode in [Mode::Library, Mode::Padded] {
+            judge_in::<bf16>(mode, Part::Random, false)
+                .into_result()
+                .unwrap();
+        }
+    }
 }
 
 #[rstest]
