@@ -9,7 +9,7 @@ use gpu::arguments::{Checks, OptionalArg};
 
 use crate::library::{self, CacheArgument, CountsMut, Device, Launch, Update, Variant};
 use crate::{
-    CacheShape, CacheViewMut, Dtype, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
+    CacheShape, CacheViewMut, Dtype, Element, Error, Inputs, MAX_SPLITS, Mode, NewTokens, Outputs,
     PerSequence, Rung, Shape, Workspace, ladder,
 };
 
@@ -230,7 +230,7 @@ impl Decode {
 
     /// Writes the keys and values of new tokens into a cache, converted to its element type (round
     /// to nearest, ties to even): launches on `stream`, and does not wait. In the f16 cache of
-    /// [`Rung::Mma`] the library writes them.
+    /// [`Rung::Mma`] the library writes them. Other rungs take f32.
     ///
     /// The lengths of the cache count the new tokens already: the first `counts` rows of a sequence
     /// become its last tokens. So a sequence has at most `max_seq` tokens, new ones included.
@@ -240,16 +240,17 @@ impl Decode {
     /// Views too short, a length above `max_seq`, a count above the length or above `n`, a cache
     /// that is not aligned to its type, a view or stream of another device. All are found before
     /// the launch. After it, only the driver can fail.
-    pub fn update_cache(
+    pub fn update_cache<T: Element>(
         &self,
         stream: &Arc<CudaStream>,
         mut cache: CacheViewMut<'_>,
         counts: PerSequence<'_>,
-        new: NewTokens<'_>,
+        new: NewTokens<'_, T>,
     ) -> Result<(), Error> {
         let checks = Checks::new("update_cache", &self.context);
         checks.device("stream", stream.context())?;
         if matches!(self.mode, Mode::Rung(rung) if rung.dtype() == Dtype::F32) {
+            let new = new.in_f32(&checks)?;
             return match ladder::check_update(&checks, stream, &cache, &counts, &new)? {
                 true => {
                     let kernel = self.function(("update_cache.cu", vec![]), "update_cache")?;
@@ -279,6 +280,7 @@ impl Decode {
             cache: CacheArgument::new(&cache),
             n: new.n as i32,
             rows: rows as i32,
+            dtype: T::DTYPE as i32,
         };
         let mut builder = stream.launch_builder(&function);
         builder.arg(&new.k).arg(&new.v);

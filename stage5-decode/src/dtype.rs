@@ -1,9 +1,12 @@
 use std::fmt;
 
+use cudarc::driver::DeviceRepr;
+use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 /// The element type of a cache. Scores and sums are f32 in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[repr(i32)] // as in kernels/library/update_cache.cu
 pub enum Dtype {
     /// IEEE binary32.
     #[default]
@@ -36,8 +39,33 @@ impl Dtype {
     }
 }
 
+/// The element types of new tokens: f32, f16 and bf16.
+pub trait Element: DeviceRepr + sealed::Sealed {
+    /// Its name in the kernels.
+    const DTYPE: Dtype;
+}
+
+impl Element for f32 {
+    const DTYPE: Dtype = Dtype::F32;
+}
+
+impl Element for f16 {
+    const DTYPE: Dtype = Dtype::F16;
+}
+
+impl Element for bf16 {
+    const DTYPE: Dtype = Dtype::Bf16;
+}
+
 impl fmt::Display for Dtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
 }

@@ -49,7 +49,7 @@ mod shape;
 mod view;
 
 pub use decode::{Decode, KERNELS};
-pub use dtype::Dtype;
+pub use dtype::{Dtype, Element};
 pub use error::Error;
 pub use gpu::arguments::Strides;
 pub use interface::{Decoding, Stage5};

@@ -2,7 +2,7 @@ use cudarc::driver::CudaView;
 use gpu::arguments::{ArgumentError, Checks, MAX_SIZE, Strides};
 use serde::{Deserialize, Serialize};
 
-use crate::{CacheShape, CacheView, PerSequence};
+use crate::{CacheShape, CacheView, Dtype, Element, PerSequence};
 
 /// The device memory that decoding writes: `o` `[B, H, nq, D]`, and packed `lse`
 /// `[B, H, nq]` if it is wanted.
@@ -118,14 +118,14 @@ pub struct Inputs<'a> {
     pub cache: CacheView<'a>,
 }
 
-/// Keys and values of new tokens, `[B, H_kv, n, D]` in f32. The first `counts` rows of a sequence
-/// are its last tokens; others are padding.
+/// Keys and values of new tokens, `[B, H_kv, n, D]` in any element type. The first `counts` rows of
+/// a sequence are its last tokens; others are padding.
 #[derive(Debug)]
-pub struct NewTokens<'a> {
+pub struct NewTokens<'a, T = f32> {
     /// Keys.
-    pub k: CudaView<'a, f32>,
+    pub k: CudaView<'a, T>,
     /// Values.
-    pub v: CudaView<'a, f32>,
+    pub v: CudaView<'a, T>,
     /// Rows of each sequence.
     pub n: usize,
     /// Strides of `k`.
@@ -134,7 +134,7 @@ pub struct NewTokens<'a> {
     pub v_strides: Strides,
 }
 
-impl NewTokens<'_> {
+impl<'a, T: Element> NewTokens<'a, T> {
     /// Checks the new tokens against a cache of this shape, whose lengths count them already.
     ///
     /// # Errors
@@ -153,5 +153,24 @@ impl NewTokens<'_> {
         checks.input("k", &self.k, tokens, self.k_strides)?;
         checks.input("v", &self.v, tokens, self.v_strides)?;
         counts.check(checks, "counts", shape, |b| self.n.min(lengths.host[b]))
+    }
+
+    /// The same as f32, which the kernels of the ladder take.
+    pub(crate) fn in_f32(self, checks: &Checks) -> Result<NewTokens<'a>, ArgumentError> {
+        let same = |x: CudaView<'a, T>| match T::DTYPE {
+            // SAFETY: any bits are an f32, and the types are the same.
+            Dtype::F32 => unsafe { x.transmute(x.len()) },
+            Dtype::F16 | Dtype::Bf16 => None,
+        };
+        match (same(self.k), same(self.v)) {
+            (Some(k), Some(v)) => Ok(NewTokens {
+                k,
+                v,
+                n: self.n,
+                k_strides: self.k_strides,
+                v_strides: self.v_strides,
+            }),
+            _ => Err(checks.error("k", "f32", T::DTYPE)),
+        }
     }
 }

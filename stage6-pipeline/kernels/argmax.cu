@@ -15,6 +15,8 @@
 
 #include "prelude.cuh"
 
+constexpr int LOADS = 8;  // logits that a thread loads before it compares them
+
 // ANCHOR: fold
 // A logit and its index; of a NaN, the index is -1 and the logit does not matter.
 struct Best {
@@ -53,11 +55,20 @@ extern "C" __global__ void __launch_bounds__(1024) argmax(
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     Best best = {-INFINITY, vocab};  // less than any logit
     bool nan = false;
-    for (int index = threadIdx.x; index < vocab; index += blockDim.x) {
-        const float logit = row[index];
-        nan |= logit != logit;
-        if (logit > best.logit || best.index == vocab) {
-            best = {logit, index};
+    for (int first = threadIdx.x; first < vocab; first += LOADS * blockDim.x) {
+        float logit[LOADS];
+#pragma unroll
+        for (int i = 0; i < LOADS; i++) {
+            const int index = first + i * blockDim.x;
+            // Behind the last one, it again, with an index that loses against its own.
+            logit[i] = row[min(index, vocab - 1)];
+        }
+#pragma unroll
+        for (int i = 0; i < LOADS; i++) {
+            nan |= logit[i] != logit[i];
+            if (logit[i] > best.logit) {
+                best = {logit[i], static_cast<int>(first + i * blockDim.x)};
+            }
         }
     }
     if (nan) {

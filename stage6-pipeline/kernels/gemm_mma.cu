@@ -20,17 +20,17 @@
 //
 // Grid:   x = ceil(outputs / OUTPUTS), where OUTPUTS is BLOCK_N, or half of it for SwiGLU;
 //         y = ceil(n / BLOCK_M).
-// Block:  (128). A warp has all rows of x and 32 of W; of each tile of 16 x 8 outputs, lane 4 g + t
-//         has two in row g and two in row g + 8.
-// Shared: 2 * (BLOCK_M + BLOCK_N) * K * 2 = 49,152 bytes, static.
+// Block:  (128). A warp has 64 rows of x, and BLOCK_M * BLOCK_N / 256 rows of W; of each tile of
+//         16 x 8 outputs, lane 4 g + t has two in row g and two in row g + 8.
+// Shared: 2 * (BLOCK_M + BLOCK_N) * K * 2 bytes, dynamic.
 // Reads:  x once for each column of tiles, W once for each row of tiles, bias. Writes: y, f32 or
 //         rounded to the type of W; reads it too if the epilogue adds, which y in f32 can.
 // `in` is a multiple of 8 and `outputs` of 2; x, W and y are aligned to 16 bytes.
-// Constants: ELEMENT (f16, bf16).
+// Constants: ELEMENT (f16, bf16); BLOCK_M, 64 or 128, and BLOCK_N.
 //
 // arch: compute_80
-// launch: grid=2,1 block=128
-// define: ELEMENT=f16
+// launch: grid=2,1 block=128 shared=49152
+// define: ELEMENT=f16 BLOCK_M=64 BLOCK_N=128
 // args: f32[6600]=ones f16[3600]=random f16[9504]=random f32[132]=random i32=50 i32=72 i32=132
 // args: i32=3 i32=0
 #include "epilogue.cuh"
@@ -38,17 +38,17 @@
 
 using Half = ELEMENT;
 
-constexpr int BLOCK_M = 64;
-constexpr int BLOCK_N = 128;
 constexpr int K = 64;              // columns of a tile
 constexpr int CHUNKS = K / 8;      // vectors of a row
 constexpr int ROW = K * 2;         // bytes
 constexpr int TILE = (BLOCK_M + BLOCK_N) * ROW;
 constexpr int THREADS = 128;
-constexpr int STEP = THREADS / CHUNKS;           // rows that the threads copy at a time
+constexpr int STEP = THREADS / CHUNKS;  // rows that the threads copy at a time
 constexpr int COPIES = (BLOCK_M + BLOCK_N) / STEP;
-constexpr int WARP_N = BLOCK_N / (THREADS / 32); // rows of W of a warp
-constexpr int TILES_M = BLOCK_M / 16;
+constexpr int WARP_M = 64;              // rows of x of a warp
+constexpr int WARPS_M = BLOCK_M / WARP_M;
+constexpr int WARP_N = BLOCK_N * WARPS_M / (THREADS / 32);  // rows of W of a warp
+constexpr int TILES_M = WARP_M / 16;
 constexpr int TILES_N = WARP_N / 8;
 
 static_assert(CHUNKS == 8, "a row fills all banks, and its 8 vectors swap places");
@@ -82,17 +82,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
     int n, int in, int outputs, int epilogue,
     int rounded          // 1: y has the type of W
 ) {
-    __shared__ __align__(128) Vector smem[2][(BLOCK_M + BLOCK_N) * CHUNKS];  // rows of x, then of W
+    extern __shared__ __align__(128) Vector smem[];  // [2][BLOCK_M + BLOCK_N][CHUNKS]: rows of x, then of W
     const bool gated = epilogue == SWIGLU;
     const int first_output = blockIdx.x * (gated ? BLOCK_N / 2 : BLOCK_N);
     const int first_row = blockIdx.y * BLOCK_M;
     const int lane = threadIdx.x % 32;
-    const int warp_n = threadIdx.x / 32 * WARP_N;  // of the tile of W, the first row of this warp
+    // The first rows of this warp, of the tile of x and of that of W.
+    const int warp_m = threadIdx.x / 32 % WARPS_M * WARP_M, warp_n = threadIdx.x / 32 / WARPS_M * WARP_N;
 
     // ANCHOR: copy
     // This thread's part of a tile: a vector of every STEP-th row.
     const int own_row = threadIdx.x / CHUNKS, own_chunk = threadIdx.x % CHUNKS;
-    const unsigned target = shared_address(&smem[0][at(own_row, own_chunk)]);
+    const unsigned target = shared_address(&smem[at(own_row, own_chunk)]);
     long long own[COPIES];  // offsets in x, then in W
 #pragma unroll
     for (int j = 0; j < COPIES; j++) {
@@ -119,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
 
     // In the first tile, the rows that this lane gives the address of. A step of columns flips bits
     // of it, a step of rows or to the other tile adds a constant.
-    const unsigned x_lane = shared_address(&smem[0][at(lane % 16, lane / 16)]);
-    const unsigned w_lane = shared_address(&smem[0][at(BLOCK_M + warp_n + lane / 16 * 8 + lane % 8, lane / 8 % 2)]);
+    const unsigned x_lane = shared_address(&smem[at(warp_m + lane % 16, lane / 16)]);
+    const unsigned w_lane = shared_address(&smem[at(BLOCK_M + warp_n + lane / 16 * 8 + lane % 8, lane / 8 % 2)]);
     float sum[TILES_M][TILES_N][4] = {};
     copy(0, 0);
 #pragma unroll 1
@@ -170,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
     // Tile of rows by tile of rows, each moved to sum[0]: registers cannot be indexed, and the
     // epilogue is long.
 #pragma unroll 1
-    for (int first = first_row + lane / 4, m = 0; m < TILES_M; first += 16, m++) {
+    for (int first = first_row + warp_m + lane / 4, m = 0; m < TILES_M; first += 16, m++) {
         Pair before[TILES_N][2] = {};  // what y holds, if the sums are added to it
 #pragma unroll
         for (int e = 0; e < 2 * TILES_N; e++) {

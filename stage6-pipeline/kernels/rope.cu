@@ -10,18 +10,20 @@
 // Shared: 2 * MAX_HALF * 4 bytes, static.
 // Reads:  inverse_frequencies, positions; the first `heads` heads of each row of
 //         qkv. Writes: the same heads.
+// Constants: ELEMENT (f32, f16, bf16), the type of qkv.
 // A row is [queries | keys | values]: with heads = H + H_kv, the values stay as they are.
 //
 // launch: grid=3 block=128
+// define: ELEMENT=f32
 // args: f32[360]=random f32[12]=random i32[3]={0,7,100000} f32=1 i32=4 i32=24 i32=120
 
-#include "prelude.cuh"
+#include "stage5-decode/library/cache.cuh"
 
 constexpr int MAX_HALF = 128;  // half of the largest head dimension
 
 // ANCHOR: kernel
 extern "C" __global__ void __launch_bounds__(128) rope(
-    float* qkv,                        // [n, row] f32
+    Bits* qkv,                         // [n, row]
     const float* inverse_frequencies,  // [D / 2] f32, radians per position
     const int* positions,              // [n] i32
     float factor,                      // of sine and cosine
@@ -43,13 +45,13 @@ extern "C" __global__ void __launch_bounds__(128) rope(
     __syncthreads();  // so that no thread reads an angle before it is stored
 
     // ANCHOR: rotate
-    float* token = qkv + static_cast<long long>(blockIdx.x) * row;
+    Bits* token = qkv + static_cast<long long>(blockIdx.x) * row;
     for (int pair = threadIdx.x; pair < heads * half; pair += blockDim.x) {
         const int i = pair % half;
-        float* x = token + pair / half * head_dim + i;
-        const float lower = x[0], upper = x[half];
-        x[0] = lower * cos_smem[i] - upper * sin_smem[i];
-        x[half] = upper * cos_smem[i] + lower * sin_smem[i];
+        Bits* x = token + pair / half * head_dim + i;
+        const float lower = ELEMENT::widen(x[0]), upper = ELEMENT::widen(x[half]);
+        x[0] = ELEMENT::narrow(lower * cos_smem[i] - upper * sin_smem[i]);
+        x[half] = ELEMENT::narrow(upper * cos_smem[i] + lower * sin_smem[i]);
     }
     // ANCHOR_END: rotate
 }

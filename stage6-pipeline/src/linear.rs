@@ -164,9 +164,9 @@ impl Kernels {
         let slices = shape.slices;
         let span = columns.div_ceil(slices * LANES * vector) * LANES * vector;
         let function = self.function(Variant {
-            kernel: "gemv",
             element: Some(dtype),
             sizes: shape.constants,
+            ..Variant::of("gemv")
         })?;
         let config = LaunchConfig {
             grid_dim: (product.checks.grid(rows.div_ceil(shape.rows))?, 1, 1),
@@ -269,15 +269,19 @@ impl Kernels {
                     .into());
             }
         }
+        let tile = MmaTile::new(n, weight.rows, self.sms);
+        let shared = 2 * (tile.rows + tile.weight_rows) * MMA_K * 2;
         let function = self.function(Variant {
             element: Some(weight.dtype),
+            sizes: tile.constants,
+            shared,
             ..Variant::of("gemm_mma")
         })?;
-        let tiles = [weight.rows.div_ceil(MMA_TILE.1), n.div_ceil(MMA_TILE.0), 1];
+        let tiles = tile.grid(n, weight.rows);
         let config = LaunchConfig {
-            grid_dim: checks.grid_3d(tiles)?,
+            grid_dim: checks.grid_3d([tiles.0, tiles.1, 1])?,
             block_dim: (GEMM_THREADS, 1, 1),
-            shared_mem_bytes: 0,
+            shared_mem_bytes: shared as u32,
         };
         let sizes = [("x", n), ("weight", weight.columns), ("weight", outputs)];
         let [n, columns, outputs] = checks.sizes(sizes)?;
@@ -323,8 +327,8 @@ pub(crate) struct Product<'a> {
 /// Rows of x, and rows of the weight, of a block of `gemm.cu`: `BLOCK_M` and `BLOCK_N` there.
 const GEMM_TILE: usize = 64;
 
-/// Rows of x, and rows of the weight, of a block of `gemm_mma.cu`: `BLOCK_M` and `BLOCK_N` there.
-const MMA_TILE: (usize, usize) = (64, 128);
+/// Columns of a tile of `gemm_mma.cu`: `K` there.
+const MMA_K: usize = 64;
 
 /// Threads of a block of `gemm.cu` and of `gemm_mma.cu`.
 const GEMM_THREADS: u32 = 128;
@@ -367,4 +371,48 @@ impl GemvShape {
         }
     }
     // ANCHOR_END: shape
+}
+
+/// Rows of a block of `gemm_mma.cu`.
+struct MmaTile {
+    constants: &'static [(&'static str, &'static str)],
+    /// Of x: `BLOCK_M`.
+    rows: usize,
+    /// Of the weight: `BLOCK_N`.
+    weight_rows: usize,
+}
+
+/// The larger one reads less for each output.
+const MMA_TILES: [MmaTile; 2] = [
+    MmaTile {
+        constants: &[("BLOCK_M", "128"), ("BLOCK_N", "96")],
+        rows: 128,
+        weight_rows: 96,
+    },
+    MmaTile {
+        constants: &[("BLOCK_M", "64"), ("BLOCK_N", "128")],
+        rows: 64,
+        weight_rows: 128,
+    },
+];
+
+impl MmaTile {
+    /// For `n` rows of x and a weight of `rows` rows: the tile with which the busiest SM computes
+    /// the fewest outputs, and of two such tiles the larger one.
+    fn new(n: usize, rows: usize, sms: usize) -> &'static Self {
+        let [large, small] = &MMA_TILES;
+        let busiest = |tile: &Self| {
+            let (x, y) = tile.grid(n, rows);
+            (x * y).div_ceil(sms) * tile.rows * tile.weight_rows
+        };
+        match busiest(large) <= busiest(small) {
+            true => large,
+            false => small,
+        }
+    }
+
+    /// Blocks: along the weight's rows, and along those of x.
+    fn grid(&self, n: usize, rows: usize) -> (usize, usize) {
+        (rows.div_ceil(self.weight_rows), n.div_ceil(self.rows))
+    }
 }

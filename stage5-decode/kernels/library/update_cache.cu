@@ -14,7 +14,7 @@
 // define: ELEMENT=f16
 // args: f32[720]=random f32[720]=random f16[3840]=zeros f16[3840]=zeros i32[2]={5,16} i32[2]={3,2}
 // args: null
-// args: {{i64=360,40,120}, {i64=360,40,120}, {i32=3,16,40,0,0}, i32=3,18}
+// args: {{i64=360,40,120}, {i64=360,40,120}, {i32=3,16,40,0,0}, i32=3,18,0}
 #include "cache.cuh"
 #include "problem.cuh"
 
@@ -25,11 +25,26 @@ struct Update {
     Cache cache;
     int n;
     int rows;      // B * H_kv * n
+    int dtype;     // of the new rows: 0 is f32, 1 is f16, 2 is bf16
 };
 
+// Writes a row of k and one of v, which begin at these elements.
+template <typename From>
+__device__ __forceinline__ void write(
+    Bits* k_target, Bits* v_target, const void* k, const void* v, long long k_row, long long v_row, int head_dim
+) {
+    const auto* k_source = static_cast<const typename From::Bits*>(k) + k_row;
+    const auto* v_source = static_cast<const typename From::Bits*>(v) + v_row;
+#pragma unroll 1
+    for (int d = threadIdx.x % 32; d < head_dim; d += 32) {
+        k_target[d] = ELEMENT::narrow(From::widen(k_source[d]));
+        v_target[d] = ELEMENT::narrow(From::widen(v_source[d]));
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(128) update_cache(
-    const float* k,      // [B, H_kv, n, D] f32
-    const float* v,      // [B, H_kv, n, D] f32
+    const void* k,       // [B, H_kv, n, D] f32, f16 or bf16
+    const void* v,       // the same
     Bits* k_cache,       // [B, H_kv, max_seq, D], or [pages, H_kv, page_size, D]
     Bits* v_cache,       // the same
     const int* lengths,  // [B] i32: tokens of each sequence, the new ones too
@@ -37,7 +52,6 @@ extern "C" __global__ void __launch_bounds__(128) update_cache(
     const int* pages,    // [B, columns] i32, or null
     Update update
 ) {
-    const int lane = threadIdx.x % 32;
     const unsigned row = blockIdx.x * 4 + threadIdx.x / 32;  // beyond `rows`, it may be beyond an int
     if (row >= static_cast<unsigned>(update.rows)) {
         return;
@@ -49,13 +63,14 @@ extern "C" __global__ void __launch_bounds__(128) update_cache(
     if (i >= counts[batch] || j < 0 || j >= update.cache.max_seq) {
         return;  // the host has checked its copy of these numbers
     }
-    const float* k_row = k + batch * update.k.batch + head * update.k.head + i * update.k.row;
-    const float* v_row = v + batch * update.v.batch + head * update.v.head + i * update.v.row;
     const Rows rows(pages, batch, head, update.cache);
     const long long target = rows[j];
-    for (int d = lane; d < update.cache.head_dim; d += 32) {
-        k_cache[target + d] = ELEMENT::narrow(k_row[d]);
-        v_cache[target + d] = ELEMENT::narrow(v_row[d]);
+    const long long k_row = batch * update.k.batch + head * update.k.head + i * update.k.row;
+    const long long v_row = batch * update.v.batch + head * update.v.head + i * update.v.row;
+    switch (update.dtype) {
+        case 0: write<f32>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
+        case 1: write<f16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
+        default: write<bf16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim);
     }
 }
 // ANCHOR_END: kernel

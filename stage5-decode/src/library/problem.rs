@@ -79,6 +79,7 @@ pub(crate) struct Update {
     pub(crate) cache: Cache,
     pub(crate) n: i32,
     pub(crate) rows: i32,
+    pub(crate) dtype: i32,
 }
 
 // SAFETY: integers of 64 and 32 bits in C layout, the same as `struct Update` in the kernel.

@@ -9,6 +9,7 @@ use conformance::problems::decode::{Problem, counted, problems, random};
 use conformance::suites::stage5::{DeviceCache, solve};
 use conformance::{Dtype, oracle};
 use gpu::arguments::Strides;
+use half::{bf16, f16};
 use ndarray::{Array3, Array4, s};
 use rstest::rstest;
 use stage1_reference::Options;
@@ -85,6 +86,50 @@ impl Own {
             Self::Paged(cache) => cache.view(),
         }
     }
+}
+
+/// New tokens in half precision, which f32 has too, leave the cache that they leave in f32.
+#[rstest]
+fn new_tokens_have_any_element_type(
+    #[values(Dtype::F32, Dtype::F16, Dtype::Bf16)] dtype: Dtype,
+    #[values(None, Some(16))] page_size: Option<usize>,
+) {
+    fn updated<T: stage5_decode::Element + conformance::Element>(
+        dtype: Dtype,
+        page_size: Option<usize>,
+        [k, v]: &[Array4<f32>; 2],
+    ) -> [Vec<u8>; 2] {
+        let device = Device::open();
+        let nothing = Array4::from_elem((2, 2, 40, 33), f32::NAN);
+        let mut cache = DeviceCache::new(&device, [&nothing; 2], dtype, page_size, &[20, 9]);
+        let [k, v] = [k, v].map(|x| {
+            let halves = Vec::from_iter(x.iter().map(|&x| T::from_f32(x)));
+            device.stream.clone_htod(&halves).unwrap()
+        });
+        let counts = device.upload(&[5, 3]);
+        let strides = Strides::packed(2, 5, 33);
+        let new = NewTokens {
+            k: k.as_view(),
+            v: v.as_view(),
+            n: 5,
+            k_strides: strides,
+            v_strides: strides,
+        };
+        let counts = PerSequence {
+            host: &[5, 3],
+            device: counts.as_view(),
+        };
+        let decode = Decode::new(device.stream.context()).unwrap();
+        let done = decode.update_cache(&device.stream, cache.view_mut(), counts, new);
+        done.unwrap_or_else(|error| panic!("{error}"));
+        cache.read(&device).unwrap()
+    }
+    // Few digits, so that both types have the numbers.
+    let rows =
+        [1, 2].map(|seed| tensor((2, 2, 5, 33), seed, |seed, i| (seed * i % 97) as f32 / 16.0));
+    let expected = updated::<f32>(dtype, page_size, &rows);
+    assert!(updated::<f16>(dtype, page_size, &rows) == expected, "f16");
+    assert!(updated::<bf16>(dtype, page_size, &rows) == expected, "bf16");
 }
 
 /// Every step of decoding after a prefill gives what attention over all tokens gives

@@ -6,7 +6,6 @@
 //! | `kernels/norm.rs` | layer norm and RMS norm |
 //! | `kernels/rope.rs` | rotary position embedding |
 //! | `kernels/embed.rs` | rows of tables: token and position embedding |
-//! | `kernels/narrow.rs` | f32 rounded to half precision |
 //! | `kernels/token.rs` | the choice of the next token, and the counts of a step |
 //!
 //! Each method checks that its arrays have the right length and are on the right device
@@ -18,20 +17,20 @@
 //! cannot load kernels: launch a step once before it is captured.
 
 mod embed;
-mod narrow;
 mod norm;
 mod rope;
 mod token;
 
 pub use rope::Heads;
+/// An element type of activations.
+pub use stage5_decode::Element as Activation;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::sys::CUdevice_attribute;
-use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig};
+use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
 use gpu::arguments::Checks;
-use half::{bf16, f16};
 use stage5_decode::Dtype;
 
 use crate::Error;
@@ -49,24 +48,6 @@ pub struct Kernels {
     loaded: Mutex<HashMap<Variant, CudaFunction>>,
 }
 
-/// An element type of activations.
-pub trait Activation: DeviceRepr {
-    /// Its name in the kernels.
-    const DTYPE: Dtype;
-}
-
-impl Activation for f32 {
-    const DTYPE: Dtype = Dtype::F32;
-}
-
-impl Activation for f16 {
-    const DTYPE: Dtype = Dtype::F16;
-}
-
-impl Activation for bf16 {
-    const DTYPE: Dtype = Dtype::Bf16;
-}
-
 /// A kernel, named like its file, and its `-D` constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Variant {
@@ -75,6 +56,8 @@ pub(crate) struct Variant {
     pub(crate) element: Option<Dtype>,
     /// The others.
     pub(crate) sizes: &'static [(&'static str, &'static str)],
+    /// Dynamic shared memory of a block, in bytes.
+    pub(crate) shared: usize,
 }
 
 impl Variant {
@@ -84,6 +67,7 @@ impl Variant {
             kernel,
             element: None,
             sizes: &[],
+            shared: 0,
         }
     }
 }
@@ -121,6 +105,10 @@ impl Kernels {
         let constants = Vec::from_iter(element.into_iter().chain(variant.sizes.iter().copied()));
         let module = KERNELS.load(self.stream.context(), &file, &constants)?;
         let function = module.load_function(variant.kernel)?;
+        if variant.shared > 0 {
+            let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            function.set_attribute(dynamic, variant.shared as i32)?;
+        }
         loaded.insert(variant, function.clone());
         Ok(function)
     }

@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaSlice, CudaView, CudaViewMut, LaunchConfig, PushKernelArg};
 
-use super::{Kernels, Variant};
+use super::{Activation, Kernels, Variant};
 use crate::Error;
 
 /// Threads of a block of `rope.cu`.
@@ -23,15 +23,15 @@ pub struct Heads {
 impl Kernels {
     /// Rotates the queries and keys of `qkv` in place, half-split: see [`Rope`](crate::Rope). `qkv`
     /// is `[n, (H + 2 H_kv) D]`, `positions` is `[n]`, and `inverse_frequencies` is `[D / 2]`. Sine
-    /// and cosine are multiplied by `attention_factor`.
+    /// and cosine are multiplied by `attention_factor`. Computes in f32.
     ///
     /// # Errors
     ///
     /// [`Error::Argument`] if the lengths do not fit each other, `D` is above 256 or an
     /// array is on another device.
-    pub fn rope(
+    pub fn rope<T: Activation>(
         &self,
-        mut qkv: CudaViewMut<'_, f32>,
+        mut qkv: CudaViewMut<'_, T>,
         positions: CudaView<'_, i32>,
         inverse_frequencies: &CudaSlice<f32>,
         attention_factor: f32,
@@ -50,7 +50,10 @@ impl Kernels {
         checks.length("positions", &positions, n)?;
 
         // ANCHOR: launch_rope
-        let function = self.function(Variant::of("rope"))?;
+        let function = self.function(Variant {
+            element: Some(T::DTYPE),
+            ..Variant::of("rope")
+        })?;
         let config = LaunchConfig {
             grid_dim: (checks.grid(n)?, 1, 1),
             block_dim: (THREADS, 1, 1),
@@ -68,9 +71,9 @@ impl Kernels {
             .arg(&rotated)
             .arg(&head_dim)
             .arg(&row);
-        // SAFETY: these are the parameters of rope.cu. It touches the first heads of n
-        // rows of qkv, n positions and D / 2 frequencies, which its shared memory has
-        // room for: all checked above.
+        // SAFETY: these are the parameters of rope.cu, compiled for the type of qkv. It touches the
+        // first heads of n rows of qkv, n positions and D / 2 frequencies, which its shared memory
+        // has room for: all checked above.
         unsafe { launch.launch(config) }?;
         // ANCHOR_END: launch_rope
         Ok(())

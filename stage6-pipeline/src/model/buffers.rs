@@ -21,23 +21,19 @@ pub(super) struct Buffers {
     pub attended: Rows,
     /// Hidden layer of the feed-forward part, `[capacity, F]`.
     pub hidden: Rows,
-    /// `qkv` rounded to half precision; empty if the model never does that.
-    pub rounded: Rows,
 }
 
 impl Buffers {
     pub fn new(model: &Model, capacity: usize) -> Result<Self, DriverError> {
         let architecture = &model.architecture;
         let rows = |columns| Rows::new(&model.stream, capacity, columns);
-        let qkv = architecture.qkv_rows();
         Ok(Self {
             capacity,
             x: rows(architecture.hidden)?,
             normed: rows(architecture.hidden)?,
-            qkv: rows(qkv)?,
+            qkv: rows(architecture.qkv_rows())?,
             attended: rows(architecture.heads * architecture.head_dim)?,
             hidden: rows(architecture.inner)?,
-            rounded: rows(model.half.map_or(0, |_| qkv.div_ceil(2)))?,
         })
     }
 }
@@ -79,17 +75,17 @@ impl Rows {
         self.range_mut(0, n)
     }
 
-    /// `n` elements in half precision, from the beginning of the memory on.
-    pub fn halves<T: Activation>(&self, n: usize) -> CudaView<'_, T> {
+    /// `n` elements of another type, from the beginning of the memory on.
+    pub fn elements<T: Activation>(&self, n: usize) -> CudaView<'_, T> {
         // SAFETY: numbers have no invalid bits.
-        let halves = unsafe { self.values.transmute(n) };
-        halves.expect("a buffer has room for the elements of its rows")
+        let elements = unsafe { self.values.transmute(n) };
+        elements.expect("a buffer has room for the elements of its rows")
     }
 
     /// The same, to be written.
-    pub fn halves_mut<T: Activation>(&mut self, n: usize) -> CudaViewMut<'_, T> {
+    pub fn elements_mut<T: Activation>(&mut self, n: usize) -> CudaViewMut<'_, T> {
         // SAFETY: numbers have no invalid bits.
-        let halves = unsafe { self.values.transmute_mut(n) };
-        halves.expect("a buffer has room for the elements of its rows")
+        let elements = unsafe { self.values.transmute_mut(n) };
+        elements.expect("a buffer has room for the elements of its rows")
     }
 }

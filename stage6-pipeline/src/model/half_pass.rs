@@ -1,7 +1,7 @@
 //! Blocks of a prefill in half precision, whose products and attention run on tensor cores.
 //!
-//! Whatever is multiplied is rounded to the weights' type. Sums, norms, rotation, softmax and the
-//! residual stream stay f32, and so do the keys and values that go into the cache.
+//! Whatever is multiplied is rounded to the weights' type by the kernel that computes it. Sums,
+//! norms, softmax and the residual stream stay f32.
 
 use half::{bf16, f16};
 use stage4_flash_cuda::{Format, Half, Outputs};
@@ -77,33 +77,32 @@ impl Pass<'_> {
         let (qkv, attended) = (rows * a.qkv_rows(), rows * a.heads * a.head_dim);
 
         let b = &mut *self.buffers;
-        let (x, y) = (b.x.first(rows), b.normed.halves_mut::<T>(normed));
+        let (x, y) = (b.x.first(rows), b.normed.elements_mut::<T>(normed));
         model.norm(&block.attention_norm, x, y)?;
-        let (x, y) = (b.normed.halves::<T>(normed), b.qkv.first_mut(rows));
+        let (x, y) = (b.normed.elements::<T>(normed), b.qkv.elements_mut::<T>(qkv));
         block.qkv.apply(kernels, x, y, Epilogue::Store)?;
-        self.rotate()?;
-        self.append(layer)?;
+        self.rotate::<T>()?;
+        self.append::<T>(layer)?;
 
         let (shape, parts) = (self.among_each_other(layer), Parts::of(a, self.n));
         let b = &mut *self.buffers;
-        kernels.narrow(b.qkv.first(rows), b.rounded.halves_mut::<T>(qkv))?;
-        let inputs = parts.inputs(b.rounded.halves::<T>(qkv));
-        let o = b.attended.halves_mut(attended);
+        let inputs = parts.inputs(b.qkv.elements::<T>(qkv));
+        let o = b.attended.elements_mut(attended);
         let outputs = Outputs { o, lse: None };
         model
             .prefill
             .forward_half(&model.stream, inputs, outputs, &shape)?;
-        let (x, y) = (b.attended.halves::<T>(attended), b.x.first_mut(rows));
+        let (x, y) = (b.attended.elements::<T>(attended), b.x.first_mut(rows));
         block.out.apply(kernels, x, y, Epilogue::Add)?;
 
-        let (x, y) = (b.x.first(rows), b.normed.halves_mut::<T>(normed));
+        let (x, y) = (b.x.first(rows), b.normed.elements_mut::<T>(normed));
         model.norm(&block.mlp_norm, x, y)?;
         let (x, y) = (
-            b.normed.halves::<T>(normed),
-            b.hidden.halves_mut::<T>(hidden),
+            b.normed.elements::<T>(normed),
+            b.hidden.elements_mut::<T>(hidden),
         );
         block.up.apply(kernels, x, y, activation(a.mlp))?;
-        let (x, y) = (b.hidden.halves::<T>(hidden), b.x.first_mut(rows));
+        let (x, y) = (b.hidden.elements::<T>(hidden), b.x.first_mut(rows));
         block.down.apply(kernels, x, y, Epilogue::Add)
     }
     // ANCHOR_END: block_in_half

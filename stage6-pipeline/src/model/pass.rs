@@ -88,8 +88,8 @@ impl Pass<'_> {
         )?;
         let (normed, qkv) = (b.normed.first(rows), b.qkv.first_mut(rows));
         block.qkv.apply(kernels, normed, qkv, Epilogue::Store)?;
-        self.rotate()?;
-        self.append(layer)?;
+        self.rotate::<f32>()?;
+        self.append::<f32>(layer)?;
         match phase {
             Phase::Prefill => self.attend_to_each_other(layer)?,
             Phase::Decode(workspace) => self.attend_to_cache(layer, workspace)?,
@@ -101,7 +101,7 @@ impl Pass<'_> {
     // ANCHOR_END: attend
 
     /// Rotates queries and keys, if that is how the model knows positions.
-    pub(super) fn rotate(&mut self) -> Result<(), Error> {
+    pub(super) fn rotate<T: Activation>(&mut self) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
         let Some(rope) = &model.rope else {
             return Ok(());
@@ -110,21 +110,23 @@ impl Pass<'_> {
             queries: model.architecture.heads,
             keys: model.architecture.kv_heads,
         };
-        let qkv = self.buffers.qkv.first_mut(rows);
+        let elements = rows * model.architecture.qkv_rows();
+        let qkv = self.buffers.qkv.elements_mut::<T>(elements);
         let (at, frequencies) = (self.inputs.positions(rows), &rope.inverse_frequencies);
         let factor = rope.attention_factor;
         model.kernels.rope(qkv, at, frequencies, factor, heads)
     }
 
     /// Writes the new keys and values, which lie in the rows of `qkv`, into the cache.
-    pub(super) fn append(&mut self, layer: usize) -> Result<(), Error> {
+    pub(super) fn append<T: Activation>(&mut self, layer: usize) -> Result<(), Error> {
         let (model, rows) = (self.model, self.rows());
         let parts = Parts::of(&model.architecture, self.n);
         let (cache, counts) = self.cache.layer_mut(layer);
-        let qkv = &self.buffers.qkv;
+        let elements = rows * model.architecture.qkv_rows();
+        let qkv = self.buffers.qkv.elements::<T>(elements);
         let new = NewTokens {
-            k: qkv.first(rows).slice(parts.k..),
-            v: qkv.first(rows).slice(parts.v..),
+            k: qkv.slice(parts.k..),
+            v: qkv.slice(parts.v..),
             n: self.n,
             k_strides: parts.strides,
             v_strides: parts.strides,

@@ -304,6 +304,40 @@ fn in_half_precision_a_row_has_the_same_bits_among_any_others() {
     }
 }
 
+/// So many rows that larger tiles keep the device busier: their outputs are those of one row alone,
+/// which has smaller tiles.
+#[rstest]
+fn in_half_precision_large_tiles_equal_small_ones(
+    #[values(Epilogue::Gelu, Epilogue::SwiGlu, Epilogue::Add)] epilogue: Epilogue,
+) {
+    let rig = Rig::open();
+    if lacks_tensor_cores(&rig) {
+        return;
+    }
+    let (n, columns, outputs) = (1000, 72, epilogue.outputs(1500));
+    let together = Case::new(&rig, (Dtype::F16, epilogue), (n, columns, outputs));
+    let work = || Ok::<_, ()>(together.found_in_half::<f16, f32>(&rig));
+    let found = match profiles(work) {
+        Some(Ok((found, launches))) => {
+            let grid = launches[0].grid;
+            assert!(
+                grid == [16, 8, 1] || launches[0].time.device != "h100",
+                "{grid:?}"
+            );
+            found
+        }
+        _ => together.found_in_half::<f16, f32>(&rig),
+    };
+    for i in [0, 64, 127, 128, 999] {
+        let mut one = Case::new(&rig, (Dtype::F16, epilogue), (n, columns, outputs));
+        one.x = together.x[i * columns..][..columns].to_vec();
+        one.y = together.y[i * outputs..][..outputs].to_vec();
+        let row = &found[i * outputs..][..outputs];
+        let alone = one.found_in_half::<f16, f32>(&rig);
+        assert_eq!(bits(&alone), bits(row), "{i}");
+    }
+}
+
 /// Each block reads its rows of x and of the weight once, and shared memory has no bank conflicts.
 #[test]
 fn in_half_precision_tiles_are_read_once() {

@@ -104,43 +104,6 @@ fn norms_in_half_precision_are_rounded(#[values(36, 97, 1000)] c: usize) {
     check::<bf16>(c);
 }
 
-/// To nearest, ties to even; beyond the range infinity; NaN stays NaN.
-#[rstest]
-fn narrow_rounds_to_nearest(#[values(1, 3, 1024, 1030, 2051)] count: usize) {
-    fn check<Y: Activation + Element + Guard>(x: &[f32]) {
-        let rig = Rig::open();
-        let mut y = rig.guarded(&vec![Y::from_f32(0.0); x.len()]);
-        let (x_device, view) = (rig.upload(x), y.slice_mut(..x.len()));
-        rig.kernels.narrow(x_device.as_view(), view).unwrap();
-        for (&x, y) in x.iter().zip(rig.download(&y)) {
-            let (expected, found) = (Y::from_f32(x).to_f32(), y.to_f32());
-            assert!(
-                found.to_bits() == expected.to_bits() || found.is_nan() && x.is_nan(),
-                "{x}: {found}, not {expected}"
-            );
-        }
-    }
-    let mut x = noise(count, 7);
-    let special = [
-        1.0 + 2.0_f32.powi(-11),
-        1.0 + 3.0 * 2.0_f32.powi(-11),
-        1.0 + 2.0_f32.powi(-8),
-        65519.0,
-        65520.0,
-        f32::MAX,
-        -f32::INFINITY,
-        f32::NAN,
-        -0.0,
-        3e-8,
-        1e-40,
-    ];
-    for (x, special) in x.iter_mut().rev().zip(special) {
-        *x = special;
-    }
-    check::<f16>(&x);
-    check::<bf16>(&x);
-}
-
 #[test]
 fn a_nan_stays_in_its_row_of_a_norm() {
     let rig = Rig::open();
@@ -213,6 +176,33 @@ fn rope_equals_its_definition(
             assert_eq!(found, before, "a value was rotated");
         }
     }
+}
+
+/// A rotation in f32, rounded: to the bit.
+#[test]
+fn rope_in_half_precision_is_rounded() {
+    fn check<T: Activation + Element + Guard>() {
+        let rig = Rig::open();
+        let heads = Heads {
+            queries: 3,
+            keys: 1,
+        };
+        let halves = Vec::from_iter(noise(2 * 5 * 8, 6).iter().map(|&x| T::from_f32(x)));
+        let values = |halves: &[T]| Vec::from_iter(halves.iter().map(|&x| x.to_f32()));
+        let (mut exact, mut found) = (rig.guarded(&values(&halves)), rig.guarded(&halves));
+        let (positions, inverse) = (rig.upload(&[1, 70]), rig.upload(&[1.0, 0.1, 0.01, 0.001]));
+        let (exact_view, view) = (exact.slice_mut(..80), found.slice_mut(..80));
+        let kernels = &rig.kernels;
+        let rotated = kernels.rope(exact_view, positions.as_view(), &inverse, 1.0, heads);
+        rotated.unwrap();
+        let rotated = kernels.rope(view, positions.as_view(), &inverse, 1.0, heads);
+        rotated.unwrap();
+        let expected = rig.download(&exact);
+        let expected = Vec::from_iter(expected.iter().map(|&x| T::from_f32(x).to_f32()));
+        assert_eq!(values(&rig.download(&found)), expected);
+    }
+    check::<f16>();
+    check::<bf16>();
 }
 
 #[rstest]
@@ -380,15 +370,6 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(norm(&good, 8, 12), ("norm", "y"));
     let bad = norm_of(&rig, &[1.0; 4], Some(&[0.0; 3]));
     assert_eq!(norm(&bad, 8, 8), ("norm", "bias"));
-
-    let halves = |from: usize, x: usize, y: usize| {
-        let (x_device, mut y_device) = (floats(48), rig.upload(&[f16::ZERO; 48]));
-        let (x, y) = (x_device.slice(from..x), y_device.slice_mut(..y));
-        refused(kernels.narrow(x, y))
-    };
-    assert_eq!(halves(0, 9, 8), ("narrow", "y"));
-    assert_eq!(halves(3, 3, 8), ("narrow", "x"));
-    assert_eq!(halves(3, 11, 8), ("narrow", "x"));
 
     let mut rope = |row: usize, positions: usize, frequencies: &CudaSlice<f32>, keys: usize| {
         let heads = Heads { queries: 2, keys };
