@@ -42,7 +42,6 @@ CHOSEN = {
     "a100": (128, 64, "128, 64, 4, true, true, true, 2, 2, 0, true, false"),
     "rtx4090": (128, 32, "128, 32, 4, true, true, true, 2, 2, 0, true, true"),  # that for an RTX 3090
 }
-LIBRARY_KEYS = {"a100": 64, "rtx4090": 32}  # of its tile: `tile` in src/library/tensor_cores.rs
 
 
 def buffers(dtype, elements):
@@ -85,7 +84,7 @@ def library(block_q, block_kv, threads):
     sizes = f"i32={HEADS},1,{N},{N},{D},{-(1 << 30)},{1 << 30}"
     problem = ",".join([*[packed] * 4, no_mask, no_mask, sizes, f"f32={D ** -0.5}"])
     arguments = [q, k, v, "null", "null", "null", o, f"f32[{HEADS * N}]=uninit", "{" + problem + "}"]
-    shared = (block_q + 2 * block_kv) * (2 * D + 16)
+    shared = (block_q + 2 * block_kv) * 2 * D
     options = [*constants(block_q, block_kv, threads), "-D", "ELEMENT=f16"]
     return KERNELS / "library/attention_mma.cu", options, N // block_q * HEADS, threads, shared, arguments
 
@@ -113,7 +112,7 @@ def main():
             kernels = {
                 "`7_reuse.cu`, 64 × 64": reuse(64, 64, 64),
                 "`7_reuse.cu`, 128 × 64": reuse(128, 64, 128),
-                "`library/attention_mma.cu`": library(64, LIBRARY_KEYS[device], 64),
+                "`library/attention_mma.cu`": library(64, 64, 64),
                 "learn-cuda v5": v5(given.learn_cuda.resolve()),
                 "flash_attention_from_scratch 16": kernel_16(given.from_scratch.resolve(), device, folder),
             }

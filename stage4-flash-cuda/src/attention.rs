@@ -216,7 +216,7 @@ impl Attention {
             }
             (Mode::Padded, _) => self.padded(format, head_dim),
             (Mode::Library, Some(format)) if self.tensor_cores => {
-                let own = Variant::tensor_cores(format, head_dim, self.shared);
+                let own = Variant::tensor_cores(format, head_dim);
                 own.with_tile(self.tile.unwrap_or(own.tile))
             }
             (Mode::Library, _) => {
@@ -238,9 +238,9 @@ impl Attention {
         match format {
             Some(format) if !self.tensor_cores => {
                 let head_dim = tensor_cores::padded(head_dim);
-                Variant::padded(None, head_dim, self.shared).converting(format)
+                Variant::padded(None, head_dim).converting(format)
             }
-            format => Variant::padded(format, head_dim, self.shared),
+            format => Variant::padded(format, head_dim),
         }
     }
 

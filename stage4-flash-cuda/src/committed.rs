@@ -22,17 +22,15 @@ pub const LADDER: [Variant; 5] = [
 ];
 
 /// The lines of `ladder --f16`, at D = 128: the last rung in f32, and those in f16. Each changes
-/// one thing, as those of [`LADDER`] do; the library's kernel has the tile of devices with much
-/// shared memory, then that of those with little.
-pub const LADDER_F16: [Variant; 8] = [
+/// one thing, as those of [`LADDER`] do.
+pub const LADDER_F16: [Variant; 7] = [
     Variant::rung(Rung::AsyncCopy, 128),
     Variant::rung(Rung::Mma, 128),
     Variant::rung(Rung::Swizzle, 128),
     Variant::rung(Rung::Pipeline, 128),
     other_tile(Rung::Reuse, 128),
     Variant::rung(Rung::Reuse, 128),
-    Variant::tensor_cores(Format::F16, 128, usize::MAX),
-    Variant::tensor_cores(Format::F16, 128, 0),
+    Variant::tensor_cores(Format::F16, 128),
 ];
 
 /// A rung with its other tile.
@@ -60,10 +58,7 @@ pub fn variants(table: &[Class]) -> String {
     let padded = PADDED.map(|head_dim| Variant::library(head_dim, tile(head_dim)));
     let half = Format::ALL.into_iter().flat_map(|format| {
         let sizes = tensor_cores::PADDED.into_iter();
-        sizes.flat_map(move |head_dim| {
-            let shared = table.iter().map(|class| class.shared);
-            shared.map(move |shared| Variant::tensor_cores(format, head_dim, shared))
-        })
+        sizes.map(move |head_dim| Variant::tensor_cores(format, head_dim))
     });
     let converting = Format::ALL.into_iter().flat_map(|format| {
         let sizes = tensor_cores::PADDED.into_iter();

@@ -51,22 +51,21 @@ impl Variant {
         }
     }
 
-    /// The library's kernel in half precision for this head dimension, on a device that gives a
-    /// block so many bytes of shared memory.
-    pub const fn tensor_cores(format: Format, head_dim: usize, shared: usize) -> Self {
+    /// The library's kernel in half precision for this head dimension.
+    pub const fn tensor_cores(format: Format, head_dim: usize) -> Self {
         Self {
             kernel: Kernel::TensorCores(format),
             head_dim,
-            tile: tensor_cores::tile(head_dim, shared),
+            tile: tensor_cores::tile(head_dim),
         }
     }
 
     /// The library's kernel for the next size of [`library::PADDED`], or in half precision of
     /// [`tensor_cores::PADDED`]: its PTX is committed. In f32 it is one for all devices, with the
     /// tile of the class that has the least shared memory.
-    pub fn padded(format: Option<Format>, head_dim: usize, shared: usize) -> Self {
+    pub fn padded(format: Option<Format>, head_dim: usize) -> Self {
         if let Some(format) = format {
-            return Self::tensor_cores(format, tensor_cores::padded(head_dim), shared);
+            return Self::tensor_cores(format, tensor_cores::padded(head_dim));
         }
         let head_dim = library::padded(head_dim);
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)

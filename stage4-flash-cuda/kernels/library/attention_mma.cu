@@ -7,13 +7,13 @@
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). BLOCK_Q / (THREADS / 32) = 16 * TILES queries a warp.
-// Shared: (BLOCK_Q + 2 * BLOCK_KV) * (ceil(HEAD_DIM / 16) * 2 | 1) * 16 bytes, dynamic.
+// Shared: (BLOCK_Q + 2 * BLOCK_KV) * STRIDE * 16 bytes, dynamic: half_rows.cuh has STRIDE.
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more; ELEMENT: f16 or bf16.
 //
 // arch: compute_80
-// launch: grid=4 block=64 shared=27648
+// launch: grid=4 block=64 shared=24576
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=64 ELEMENT=f16
 // args: f16[12800]=random f16[8320]=random f16[8320]=random null null null f16[12800]=uninit f32[200]=uninit
 // args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     float* lse,                // [B, H, nq] f32, packed, or null
     Problem problem
 ) {
-    extern __shared__ __align__(16) Vector q_smem[];
+    extern __shared__ __align__(128) Vector q_smem[];
     Vector* k_smem = q_smem + BLOCK_Q * STRIDE;
     Vector* v_smem = k_smem + BLOCK_KV * STRIDE;
     const QueryTile queries = query_tile<BLOCK_Q>(problem, blockIdx.x);
@@ -89,9 +89,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             }
         }
     }
-    const unsigned q_lane = shared_address(&q_smem[(row + lane % 16) * STRIDE + lane / 16]);
-    const unsigned k_lane = shared_address(&k_smem[(lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2]);
-    const unsigned v_lane = shared_address(&v_smem[lane % 16 * STRIDE + lane / 16]);
+    unsigned q_lane = shared_address(&q_smem[at(row + lane % 16, lane / 16)]);
+    unsigned k_lane = shared_address(&k_smem[at(lane / 16 * 8 + lane % 8, lane / 8 % 2)]);
+    unsigned v_lane = shared_address(&v_smem[at(lane % 16, lane / 16)]);
     // The row of score e among those of its lane.
     const auto pair_row = [](int e) { return e / 4 % TILES * 2 + e / 2 % 2; };
     float o_reg[CHUNKS][TILES][4] = {};
@@ -104,6 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     bool far = true;  // some maximum of the warp is so large that products are rounded first
 #pragma unroll 1
     while (key < key_end) {
+        // Opaque: else the compiler keeps addresses of all vectors in registers.
+        asm volatile("" : "+r"(q_lane), "+r"(k_lane), "+r"(v_lane));
         cp_async_wait_group<0>();
         // So that no thread reads q or k before all of it is there, or copies v while it is read.
         __syncthreads();
@@ -113,11 +115,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         for (int c = 0; c < CHUNKS; c += 2) {
             unsigned q_reg[TILES][4];  // tiles of 16 rows of q x 16 columns
             for (int m = 0; m < TILES; m++) {
-                ldmatrix_x4(q_reg[m], q_lane + 16 * m * ROW + c * 16);
+                ldmatrix_x4(q_reg[m], behind(q_lane, 16 * m, c));
             }
             for (int n = 0; n < BLOCK_KV / 8; n += 2) {
                 unsigned k_reg[4];  // 16 rows of k x 16 columns: b0 and b1 of 8 keys, then of the next 8
-                ldmatrix_x4(k_reg, k_lane + 8 * n * ROW + c * 16);
+                ldmatrix_x4(k_reg, behind(k_lane, 8 * n, c));
                 for (int m = 0; m < TILES; m++) {
                     Half::mma_m16n8k16(s_reg[n][m], q_reg[m], k_reg[0], k_reg[1], s_reg[n][m]);
                     Half::mma_m16n8k16(s_reg[n + 1][m], q_reg[m], k_reg[2], k_reg[3], s_reg[n + 1][m]);
@@ -212,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             }
             for (int n = 0; n < CHUNKS; n += 2) {
                 unsigned v_reg[4];  // 16 rows of v x 16 columns: b0 and b1 of 8 columns, then of the next 8
-                ldmatrix_x4_trans(v_reg, v_lane + j * ROW + n * 16);
+                ldmatrix_x4_trans(v_reg, behind(v_lane, j, n));
                 for (int m = 0; m < TILES; m++) {
                     Half::mma_m16n8k16(o_reg[n][m], p_reg[m], v_reg[0], v_reg[1], o_reg[n][m]);
                     Half::mma_m16n8k16(o_reg[n + 1][m], p_reg[m], v_reg[2], v_reg[3], o_reg[n + 1][m]);
@@ -227,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     unsigned block = blockIdx.x;
     asm volatile("" : "+r"(block));
     const QueryTile tile = query_tile<BLOCK_Q>(problem, block);
+    const unsigned o_lane = at(row + g, 0) * 16 + t * 4;  // bytes from q_smem to the first pair of this lane
 #pragma unroll
     for (int w = 0; w < 2 * TILES; w++) {
         const int i = row + g + 8 * w;
@@ -234,7 +237,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         for (int n = 0; n < CHUNKS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
-            q_smem[i * STRIDE + n].x[t] = Half::round_pair(pair[0] * inverse, pair[1] * inverse);
+            char* target = reinterpret_cast<char*>(q_smem) + behind(o_lane, 0, n) + 8 * w * ROW;
+            *reinterpret_cast<unsigned*>(target) = Half::round_pair(pair[0] * inverse, pair[1] * inverse);
         }
         if (tile.first + i < tile.end && t == 0 && lse != nullptr) {
             const long long matrix = static_cast<long long>(tile.batch) * problem.heads + tile.head;
@@ -250,11 +254,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         const int column = x % (columns / width) * width;
         if (tile.first + i < tile.end) {
             Half* target = o_head + (tile.first + i) * problem.o.row + column;
-            const Half* source_smem = reinterpret_cast<const Half*>(q_smem + i * STRIDE) + column;
+            const Vector* source_smem = q_smem + at(i, column / 8);
             if (o_aligned) {
-                *reinterpret_cast<Vector*>(target) = *reinterpret_cast<const Vector*>(source_smem);
+                *reinterpret_cast<Vector*>(target) = *source_smem;
             } else {
-                *target = *source_smem;
+                *target = reinterpret_cast<const Half*>(source_smem)[column % 8];
             }
         }
     }

@@ -1,8 +1,8 @@
 // Rows of a matrix of 16-bit elements in shared memory, and the copies that fill them.
 //
-// A row is an odd number of vectors of 16 bytes long: the 8 rows that ldmatrix reads lie in
-// different banks, for any head dimension. Columns from D to the next multiple of 16 are zeros,
-// and change no sum.
+// The 8 rows that ldmatrix reads lie in different banks, for any head dimension: a row is an odd
+// number of vectors of 16 bytes long, or a multiple of 8 vectors, which swap places in each group
+// of 8. Columns from D to the next multiple of 16 are zeros, and change no sum.
 
 #pragma once
 
@@ -15,11 +15,24 @@ struct alignas(16) Vector {
 };
 
 constexpr int CHUNKS = (HEAD_DIM + 15) / 16 * 2;  // vectors of a row that are multiplied
-constexpr int STRIDE = CHUNKS | 1;                // vectors from row to row
+constexpr bool SWIZZLED = CHUNKS % 8 == 0;
+constexpr int STRIDE = SWIZZLED ? CHUNKS : CHUNKS | 1;  // vectors from row to row
 constexpr int ROW = STRIDE * 16;                  // bytes
 // Threads that copy a row.
 constexpr int LANES = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32;
 constexpr int STEP = THREADS / LANES;             // rows that the threads copy at a time
+
+// The place of vector `chunk` of a row.
+__device__ __forceinline__ int at(int row, int chunk) {
+    return row * STRIDE + (SWIZZLED ? chunk ^ row % 8 : chunk);
+}
+
+// The address of the vector that lies `rows` rows, a multiple of 8, behind a vector and has a
+// number larger by `chunks`: where the own number has a bit, `chunks` has none.
+__device__ __forceinline__ unsigned behind(unsigned vector_smem, int rows, int chunks) {
+    const int swapped = SWIZZLED ? chunks % 8 : 0;
+    return (vector_smem ^ swapped * 16) + (chunks - swapped) * 16 + rows * ROW;
+}
 
 // True if all rows of a matrix are vectors.
 __device__ bool is_aligned(const Half* matrix, long long row_stride, int columns) {
@@ -31,7 +44,7 @@ __device__ bool is_aligned(const Half* matrix, long long row_stride, int columns
 template <int FIRST, int END>
 __device__ __forceinline__ void copy_vectors(unsigned target_smem, const Half* source, long long step) {
     if constexpr (FIRST < END) {
-        cp_async_cg_shared_global_16<FIRST * ROW>(target_smem, source);
+        cp_async_cg_shared_global_16<FIRST * ROW>(SWIZZLED ? target_smem ^ FIRST % 8 * 16 : target_smem, source);
         copy_vectors<FIRST + STEP, END>(target_smem, source + step, step);
     }
 }
@@ -48,11 +61,11 @@ struct Rows {
 
     __device__ Rows(Vector* rows_smem, int count, int columns, bool aligned)
         : rows_smem(rows_smem), columns(columns), aligned(aligned), row(threadIdx.x / LANES), chunk(threadIdx.x % LANES),
-          own_smem(shared_address(&rows_smem[row * STRIDE + chunk])) {
+          own_smem(shared_address(&rows_smem[at(row, chunk)])) {
         if (columns < CHUNKS * 8) {
             for (int x = threadIdx.x; x < count * CHUNKS; x += THREADS) {
                 if (x % CHUNKS * 8 >= columns) {
-                    rows_smem[x / CHUNKS * STRIDE + x % CHUNKS] = {};
+                    rows_smem[at(x / CHUNKS, x % CHUNKS)] = {};
                 }
             }
             __syncthreads();  // so that no thread copies elements of a vector before it is cleared
@@ -75,7 +88,8 @@ struct Rows {
 #pragma unroll 1
                 for (int r = 0; r < ROWS; r += STEP, source += STEP * row_stride) {
                     const bool inside = first + row + r < end;
-                    cp_async_cg_shared_global_16(own_smem + (FIRST + r) * ROW, inside ? source : matrix, inside ? 16 : 0);
+                    const unsigned target_smem = (SWIZZLED ? own_smem ^ r % 8 * 16 : own_smem) + (FIRST + r) * ROW;
+                    cp_async_cg_shared_global_16(target_smem, inside ? source : matrix, inside ? 16 : 0);
                 }
             }
         } else {
@@ -83,7 +97,7 @@ struct Rows {
             for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
                 const int i = x / (CHUNKS * 8);
                 const int column = x % (CHUNKS * 8);
-                reinterpret_cast<Half*>(rows_smem + (FIRST + i) * STRIDE)[column] =
+                reinterpret_cast<Half*>(rows_smem + at(FIRST + i, column / 8))[column % 8] =
                     first + i < end && column < columns ? matrix[(first + i) * row_stride + column] : Half{};
             }
         }

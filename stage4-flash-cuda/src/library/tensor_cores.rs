@@ -17,13 +17,11 @@ pub(crate) fn padded(head_dim: usize) -> usize {
     next.unwrap_or(head_dim)
 }
 
-/// The tile for a head dimension: the largest whose accumulators leave registers for the rest, and
-/// of which two blocks fit in `shared` bytes, the most that a block can have on the device.
-pub const fn tile(head_dim: usize, shared: usize) -> Tile {
-    let large = Tile::new(64, 64, 64);
+/// The tile for a head dimension: the largest whose accumulators leave registers for the rest. Two
+/// blocks of it fit in the shared memory of a multiprocessor from compute capability 8.0 on.
+pub const fn tile(head_dim: usize) -> Tile {
     match head_dim {
-        0..=128 if 2 * shared_bytes(head_dim, large) <= shared => large,
-        0..=128 => Tile::new(64, 32, 64),
+        0..=128 => Tile::new(64, 64, 64),
         _ => Tile::new(32, 32, 64),
     }
 }
@@ -33,9 +31,17 @@ const fn chunks(columns: usize) -> usize {
     columns.div_ceil(16) * 2
 }
 
+/// Vectors from row to row in shared memory: `STRIDE` of `half_rows.cuh`.
+const fn stride(columns: usize) -> usize {
+    match chunks(columns) {
+        chunks if chunks.is_multiple_of(8) => chunks,
+        chunks => chunks | 1,
+    }
+}
+
 /// Dynamic shared memory of a block, in bytes.
 pub(crate) const fn shared_bytes(columns: usize, tile: Tile) -> usize {
-    (tile.block_q + 2 * tile.block_kv) * (chunks(columns) | 1) * 16
+    (tile.block_q + 2 * tile.block_kv) * stride(columns) * 16
 }
 
 /// True if the kernel can be compiled with this tile, none of whose sizes is 0.

@@ -108,11 +108,11 @@ mod tests {
             assert_eq!(largest, Some(Sizes::MAX_HEAD_DIM));
             for head_dim in 1..=Sizes::MAX_HEAD_DIM {
                 let exact = Variant::library(head_dim, class.entry(head_dim).tile);
-                for variant in [exact, Variant::padded(None, head_dim, class.shared)] {
+                for variant in [exact, Variant::padded(None, head_dim)] {
                     let fits = variant.check("test", class.shared);
                     assert!(fits.is_ok(), "{}: {}", class.capability, fits.unwrap_err());
                 }
-                assert!(PADDED.contains(&Variant::padded(None, head_dim, class.shared).head_dim));
+                assert!(PADDED.contains(&Variant::padded(None, head_dim).head_dim));
             }
         }
     }
