@@ -19,11 +19,12 @@ const BLOCKS_PER_SM: usize = 4;
 /// and the efficiency is the share of places that are taken: `waves / ceil(waves)`, where
 /// `waves = s · blocks / places`. The result is the smallest `s` whose efficiency is at least 85%
 /// of the best that is possible: `num_splits_heuristic` of FlashAttention's library (2023).
-/// 1 if the blocks fill 80% of the places anyway. Only such `s` are possible that parts of whole
-/// tiles of 32 keys make, and 128 at most.
+/// 1 if the blocks fill a quarter of the places anyway: they keep device memory busy, and parts
+/// have to be combined. Only such `s` are possible that parts of whole tiles of 32 keys make, and
+/// 128 at most.
 pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
     let places = BLOCKS_PER_SM * sms.max(1);
-    if blocks == 0 || keys == 0 || blocks.saturating_mul(10) >= 8 * places {
+    if blocks == 0 || keys == 0 || blocks.saturating_mul(4) >= places {
         return 1;
     }
     let tiles = keys.div_ceil(TILE);
@@ -57,7 +58,8 @@ mod tests {
 
     #[test]
     fn nothing_is_split_that_fills_the_device_or_is_short() {
-        assert_eq!(splits(512, 65_536, H100), 1);
+        assert_eq!(splits(H100, 65_536, H100), 1);
+        assert_eq!(splits(H100 - 4, 65_536, H100), 4);
         assert_eq!(splits(8, 32, H100), 1);
         assert_eq!(splits(8, 0, H100), 1);
         assert_eq!(splits(0, 1000, H100), 1);
