@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use crate::driver::driver;
 use crate::memory::arena::Arena;
 use crate::{exec, report};
 
@@ -47,6 +48,17 @@ thread_local! {
 /// context has ended in this thread, or if checks are off (`set_checks`, `CUDA_SIM_CHECK=off`).
 pub fn last_leaks() -> Option<Leaks> {
     LAST.get()
+}
+
+/// Returns the bytes of device and managed memory that the program has allocated in this thread's
+/// context and not freed: 0 without a context. Module variables and what a graph owns do not count.
+pub fn held() -> u64 {
+    let allocations = driver().ok().and_then(|driver| {
+        let context = driver.current().ok()?;
+        Some(driver.arena.held_by(context.handle))
+    });
+    let allocations = allocations.unwrap_or_default().into_iter();
+    allocations.map(|(_, bytes)| bytes).sum()
 }
 
 /// Reports, and keeps for [`last_leaks`], what `context` has not freed. For a context that is about

@@ -72,7 +72,7 @@ pub use fault::{
 pub use install::install;
 pub use install_error::InstallError;
 pub use jitter::set_jitter;
-pub use leaks::{Leaks, last_leaks};
+pub use leaks::{Leaks, held, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Phase, Sectors, Wavefronts};
 pub use program::{Remark, op::Class, ptxas_report::Resources, remarks};

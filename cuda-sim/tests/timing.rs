@@ -287,6 +287,8 @@ fn memory_that_is_not_freed_is_reported_at_the_end_of_its_context() -> Outcome {
     stream.clone_htod(&[1u8; 500])?.leak();
     let largest = stream.clone_htod(&[1u8; 1000])?.leak();
     drop(stream.clone_htod(&[1u8; 5000])?);
+    stream.synchronize()?;
+    assert_eq!(cuda_sim::held(), 1500);
     drop((stream, context));
     let leaks = cuda_sim::last_leaks().ok_or("two allocations leaked")?;
     assert_eq!(

@@ -33,4 +33,4 @@ mod submit;
 
 pub(crate) use api::*; // for the jump table
 pub use ffi::{last_fault, last_launch, take_fault};
-pub(crate) use state::started;
+pub(crate) use state::{driver, started};

@@ -15,6 +15,9 @@ const SEEDS: u64 = 20;
 /// Growth of host memory in a call that is no leak: what a thread or the allocator keeps.
 const HOST_SLACK: u64 = 4096;
 
+/// Growth of device memory in all calls that is no buffer of theirs: counters, and what else is kept once for each kernel.
+const DEVICE_SLACK: u64 = 64 << 10;
+
 /// Repeats a few problems under 20 schedules, with all checks of the simulator.
 ///
 /// The share is 0 unless all repetitions pass. None passes if memory leaks. A finding of [`Kind::Correct`] says that values are
@@ -77,7 +80,10 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
         passed += 1;
         memory.extend(rig.remote.take_calls().last().map(|call| call.in_use));
     }
-    let leaks = leaks(&memory, exam.place());
+    let mut leaks = leaks(&memory, exam.place());
+    if leaks.is_empty() {
+        leaks.extend(kept(rig.remote.growth(), exam.place()));
+    }
     if !leaks.is_empty() {
         passed = 0;
     }
@@ -120,6 +126,24 @@ fn leaks(memory: &[InUse], place: Place) -> Vec<Finding> {
         .collect()
 }
 
+/// Device memory that grows with the tensors of the calls, but not in each repetition. A decoder keeps what it has read.
+fn kept(growth: u64, place: Place) -> Option<Finding> {
+    let calls_are_alone = matches!(
+        place,
+        Place::Device {
+            reads_back: false,
+            ..
+        }
+    );
+    (calls_are_alone && growth > DEVICE_SLACK).then(|| {
+        let sentence = format!(
+            "Device memory is kept between calls: {growth} bytes more are in use than after the first call that kept any. A buffer \
+             whose size depends on the tensors is freed when its call is done."
+        );
+        finding(Kind::Clean, "memory", sentence)
+    })
+}
+
 fn fault(seed: u64, error: &(dyn Error + 'static)) -> Finding {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default().to_owned();
@@ -160,6 +184,20 @@ mod tests {
         let found_on_host = found(&[0; 20], &grows, Place::Host);
         assert_eq!(found_on_host.len(), 1, "{found_on_host:?}");
         assert!(found_on_host[0].starts_with("Host memory leaks: 8192 bytes in each"));
+    }
+
+    #[test]
+    fn a_buffer_that_grows_with_the_tensors_is_not_kept() {
+        let found = kept(1 << 20, DEVICE).unwrap();
+        assert!(found.sentence.contains(": 1048576 bytes more are in use"));
+        assert!(kept(DEVICE_SLACK, DEVICE).is_none());
+        let decoder = Place::Device {
+            lower: &[],
+            reads_back: true,
+        };
+        for place in [decoder, Place::Host] {
+            assert!(kept(1 << 20, place).is_none());
+        }
     }
 
     #[test]

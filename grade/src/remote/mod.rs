@@ -47,6 +47,8 @@ pub struct Remote {
     cost: Cell<Duration>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
+    /// Device memory in use after the first call that left any behind, and the most after any.
+    left: Cell<Option<[u64; 2]>>,
     /// Why no more calls are made.
     stopped: RefCell<Option<String>>,
     lacks_compiler: Cell<bool>,
@@ -133,6 +135,7 @@ impl Remote {
             cost: Cell::default(),
             run: Cell::default(),
             calls: RefCell::default(),
+            left: Cell::default(),
             stopped: RefCell::default(),
             lacks_compiler: Cell::default(),
             stream,
@@ -147,6 +150,12 @@ impl Remote {
     /// The calls that were made since this was asked last.
     pub fn take_calls(&self) -> Vec<Called> {
         take(&mut self.calls.borrow_mut())
+    }
+
+    /// The bytes of device memory that have come into use since a call first left any behind.
+    pub fn growth(&self) -> u64 {
+        let [first, most] = self.left.get().unwrap_or_default();
+        most - first
     }
 
     /// The time of all calls, as [`Limits::submission`] counts it.
@@ -210,6 +219,11 @@ impl Remote {
         };
         if let Some(reason) = reason {
             self.stopped.replace(Some(reason.to_owned()));
+        }
+        let left = reply.in_use.device;
+        if left > 0 {
+            let [first, most] = self.left.get().unwrap_or([left; 2]);
+            self.left.set(Some([first, most.max(left)]));
         }
         self.calls.borrow_mut().push(Called {
             outcome: reply.outcome.clone(),
