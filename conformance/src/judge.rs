@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
         self
     }
 
-    /// Keeps the first problem of each type `P` whose values are wrong, and the
+    /// Keeps the first problem of each type `P` whose values are wrong, and of texts each, with the
     /// output: a `(P, P::Output)`.
     pub fn keeping(mut self, wrong: &'a RefCell<Vec<Box<dyn Any>>>) -> Self {
         self.wrong = Some(wrong);
@@ -166,10 +166,11 @@ impl<'a> Judge<'a> {
                 outputs.any(|comparison| !comparison.passed())
             });
             self.compared_with(part, card.name, judged);
-            if let (true, Some(kept)) = (wrong, self.wrong)
-                && !kept.borrow().iter().any(|kept| kept.is::<(P, P::Output)>())
-            {
-                kept.borrow_mut().push(Box::new((problem, output)));
+            let first = |kept: &RefCell<Vec<Box<dyn Any>>>| {
+                !kept.borrow().iter().any(|kept| kept.is::<(P, P::Output)>())
+            };
+            if wrong && self.wrong.is_some_and(first) {
+                self.keep(problem, output);
             }
         }
     }
@@ -255,6 +256,17 @@ impl<'a> Judge<'a> {
                 let outcome = Outcome::Refused(error.to_string());
                 self.add(part, name, outcome, Some(error));
             }
+        }
+    }
+
+    /// Keeps a problem whose values are wrong: see [`Judge::keeping`].
+    pub(crate) fn keep<P: Problem<Output: 'static> + 'static>(
+        &self,
+        problem: P,
+        output: P::Output,
+    ) {
+        if let Some(kept) = self.wrong {
+            kept.borrow_mut().push(Box::new((problem, output)));
         }
     }
 

@@ -50,8 +50,18 @@ struct Row {
     dtype: Dtype,
     page_size: Option<usize>,
     wants_lse: bool,
-    /// Scores of about −1e4, and a late key whose scores are a hundred above them.
-    late: bool,
+    scores: Scores,
+}
+
+/// The scores of a problem.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Scores {
+    /// A few units.
+    Normal,
+    /// About −1e4, and a late key whose scores are a hundred above them.
+    Late,
+    /// About 85: each exponential is within f32, and the sum of a hundred is not.
+    Plus85,
 }
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
@@ -105,25 +115,31 @@ pub fn problems() -> Vec<Problem> {
         });
     }
     // Scores of up to 1e4: without subtracting the maximum their exponentials overflow. The largest
-    // has nearly all the weight.
+    // has nearly all the weight. With a negative scale it is that of the least product.
+    for scale in [1e3, -1e3] {
+        rows.push(Row {
+            scale: Some(scale),
+            ..Row::new(2, 1, 16, &[70])
+        });
+    }
     rows.push(Row {
-        scale: Some(1e3),
-        ..Row::new(2, 1, 16, &[70])
+        scores: Scores::Plus85,
+        ..Row::new(2, 1, 64, &[130, 90])
     });
     // More keys than a tile has.
     rows.push(Row {
-        late: true,
+        scores: Scores::Late,
         ..Row::new(4, 2, 64, &[1100, 700])
     });
     // A group of more heads than a tile of tensor cores has rows.
     rows.push(Row {
-        late: true,
+        scores: Scores::Late,
         dtype: Dtype::F16,
         ..Row::new(40, 2, 64, &[1100, 700])
     });
     // So many blocks that few of them share the keys of a sequence.
     rows.push(Row {
-        late: true,
+        scores: Scores::Late,
         ..Row::new(66, 2, 16, &[1100])
     });
     // More keys than a block has room for scores of.
@@ -182,7 +198,7 @@ pub fn random(seed: u64) -> Problem {
         dtype: DTYPES[draw(3)],
         page_size: (draw(2) == 0).then(|| 16 + draw(49)),
         wants_lse: true,
-        late: false,
+        scores: Scores::Normal,
     };
     let mut problem = row.problem();
     problem.name = format!("seed {seed}: {}", problem.name);
@@ -237,7 +253,7 @@ impl Row {
             dtype: Dtype::F32,
             page_size: None,
             wants_lse: true,
-            late: false,
+            scores: Scores::Normal,
         }
     }
 
@@ -262,9 +278,11 @@ impl Row {
         if let Some(scale) = self.scale {
             name += &format!("_scale{scale:e}");
         }
-        if self.late {
-            name += "_minus1e4_late_outlier";
-        }
+        name += match self.scores {
+            Scores::Normal => "",
+            Scores::Late => "_minus1e4_late_outlier",
+            Scores::Plus85 => "_plus85",
+        };
         if !self.wants_lse {
             name += "_without_lse";
         }
@@ -284,9 +302,13 @@ impl Row {
         let drawn = |seed, mean: f32| {
             cached(tensor(of_k, seed, normal).mapv_into(|x| self.dtype.round(mean + x)))
         };
-        let (q, k) = match self.late {
-            false => (tensor(of_q, seed + 1, normal), drawn(seed + 2, 0.0)),
-            true => {
+        let (q, k) = match self.scores {
+            Scores::Normal => (tensor(of_q, seed + 1, normal), drawn(seed + 2, 0.0)),
+            Scores::Plus85 => (
+                huge(of_q, seed + 1, 34.0, Sign::Plus),
+                cached(huge(of_k, seed + 2, 20.0, Sign::Plus)),
+            ),
+            Scores::Late => {
                 let mut k = huge(of_k, seed + 2, 320.0, Sign::Minus);
                 for (mut of_sequence, &length) in k.outer_iter_mut().zip(&self.lengths) {
                     late(&mut of_sequence, length);
@@ -296,7 +318,8 @@ impl Row {
         };
         Problem {
             name: self.name(),
-            extreme: self.late || self.scale.is_some_and(|scale| scale.abs() > 100.0),
+            extreme: self.scores != Scores::Normal
+                || self.scale.is_some_and(|scale| scale.abs() > 100.0),
             q,
             k,
             v: drawn(seed + 3, 1.0),

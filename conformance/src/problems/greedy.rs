@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use ndarray::Array1;
 use serde::Deserialize;
 use stage6_pipeline::{Bytes, Host, ModelFiles, Room, Source};
 
 use super::{Extent, decoder};
+use crate::compare::{Comparison, Tolerance};
 use crate::decoder::logits;
 use crate::inputs::hash;
 
@@ -35,13 +37,51 @@ impl Problem {
             tokens: self.prompt.len() + self.most.saturating_sub(1),
         }
     }
+}
 
-    /// The size.
-    pub fn extent(&self) -> Extent {
+impl super::Problem for Problem {
+    /// The tokens: whole numbers.
+    type Output = Array1<f32>;
+    type Answer = Array1<f64>;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn needs_care(&self) -> bool {
+        self.most == 0
+    }
+
+    fn extent(&self) -> Extent {
         Extent {
             matrices: 0,
             length: self.prompt.len() + self.most,
         }
+    }
+
+    /// No token.
+    fn poisoned(&self) -> Array1<f32> {
+        Array1::zeros(0)
+    }
+
+    fn answer(&self) -> Array1<f64> {
+        self.continuation.iter().copied().map(f64::from).collect()
+    }
+
+    fn compare(
+        &self,
+        output: &Array1<f32>,
+        answer: &Array1<f64>,
+    ) -> Result<Vec<Comparison>, String> {
+        if output.len() != answer.len() {
+            return Err(format!("{} tokens, not {}", output.len(), answer.len()));
+        }
+        let exact = Tolerance {
+            relative: 0.0,
+            absolute: 0.0,
+        };
+        let compared = Comparison::new("tokens", output.view(), answer.view(), exact);
+        Ok(vec![compared])
     }
 }
 
@@ -59,7 +99,8 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them, and ties: see [`tied`].
+/// Stories of the storyteller, as transformers continues them, ties, and no token: see [`tied`] and
+/// [`no_token`].
 ///
 /// # Panics
 ///
@@ -86,7 +127,8 @@ pub fn problems() -> Vec<Problem> {
         }
     };
     let stories = texts.greedy.into_iter().enumerate().map(problem);
-    stories.chain([tied(2), tied(usize::MAX)]).collect()
+    let small = [tied(2), tied(usize::MAX), no_token()];
+    stories.chain(small).collect()
 }
 
 /// The continuation by a decoder of random sizes and parameters. Ends before a choice
@@ -125,6 +167,20 @@ pub fn tied(alike: usize) -> Problem {
         _ => "all_tied",
     };
     continued(name.to_owned(), Source::Files(files), vec![4, 9, 2])
+}
+
+/// A prompt that no token is to follow.
+///
+/// # Panics
+///
+/// As [`tied`] does.
+pub fn no_token() -> Problem {
+    Problem {
+        name: "no_token".to_owned(),
+        most: 0,
+        continuation: Vec::new(),
+        ..tied(2)
+    }
 }
 
 /// The most tokens of a continuation.

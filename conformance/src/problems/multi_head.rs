@@ -23,7 +23,7 @@ pub struct Problem {
     pub layer: MultiHeadAttention,
     /// The input, `[B, N, hidden]`.
     pub x: Array3<f32>,
-    /// The masks.
+    /// Scale and masks.
     pub options: Options,
     answer: Answer,
 }
@@ -40,7 +40,8 @@ enum Answer {
     Oracle,
 }
 
-/// The named problems. `fixtures/multi_head.py` has those of the table that are not empty.
+/// The named problems. `fixtures/multi_head.py` has those of the table that are not empty; PyTorch's
+/// layer takes no scale.
 pub fn problems() -> Vec<Problem> {
     let table = [
         ("assignment_b4_n10", [128, 8, 4, 10], false, false, 1),
@@ -73,7 +74,14 @@ pub fn problems() -> Vec<Problem> {
             answer: Answer::Fixture { stride },
         }
     };
-    Vec::from(table.map(problem))
+    let scaled = Problem {
+        name: "scale_0.7_b2_n9_causal".to_owned(),
+        layer: layer(16, 4, true),
+        x: input(2, 9, 16),
+        options: Options::default().causal().scale(0.7),
+        answer: Answer::Oracle,
+    };
+    table.map(problem).into_iter().chain([scaled]).collect()
 }
 
 /// A random problem, as a function of the seed.
@@ -83,6 +91,9 @@ pub fn random(seed: u64) -> Problem {
     let (batch, n, hidden) = (1 + draw(2, 3), 1 + draw(3, 40), heads * head_dim);
     let mut options = Options::default();
     options.causal = draw(4, 2) == 0;
+    if draw(5, 3) == 0 {
+        options = options.scale([-0.5, 0.3, 1.5][draw(6, 3)]);
+    }
     let linear = |i: u64| Linear {
         weight: tensor((hidden, hidden), hash(seed, 10 + i), |seed, i| {
             uniform(seed, i) / (hidden as f32).sqrt()
@@ -96,7 +107,8 @@ pub fn random(seed: u64) -> Problem {
         w_o: linear(3),
         heads,
     };
-    let end = if options.causal { "_causal" } else { "" };
+    let scale = options.scale.map(|scale| format!("_scale{scale}"));
+    let end = scale.unwrap_or_default() + if options.causal { "_causal" } else { "" };
     Problem {
         name: format!("seed {seed}: layer_b{batch}_h{heads}_n{n}_hidden{hidden}{end}"),
         layer,

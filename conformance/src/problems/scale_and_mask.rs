@@ -38,6 +38,7 @@ pub fn problems() -> Vec<Problem> {
         both.flat_map(move |causal| masks().map(move |mask| (shape, causal, mask)))
     });
     all.map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
+        .chain([Problem::new([1, 2, 9, 9], true, None).with_no_numbers_hidden()])
         .collect()
 }
 
@@ -70,6 +71,18 @@ impl Problem {
             mask,
         }
     }
+
+    /// The causal problem with NaN and infinities in place of the scores that are hidden.
+    fn with_no_numbers_hidden(mut self) -> Self {
+        let (_, _, nq, nk) = self.scores.dim();
+        for ((_, h, i, j), score) in self.scores.indexed_iter_mut() {
+            if j + nq > i + nk {
+                *score = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][(h + i + j) % 3];
+            }
+        }
+        self.name += "_hidden_nan_and_infinity";
+        self
+    }
 }
 
 impl super::Problem for Problem {
@@ -93,7 +106,8 @@ impl super::Problem for Problem {
 
     fn needs_care(&self) -> bool {
         let (_, _, nq, nk) = self.scores.dim();
-        self.mask.is_some() || (self.causal && nq > nk)
+        let hides_no_numbers = self.scores.iter().any(|score| !score.is_finite());
+        self.mask.is_some() || (self.causal && nq > nk) || hides_no_numbers
     }
 
     fn extent(&self) -> Extent {

@@ -44,6 +44,14 @@ enum Values {
     Minus1e4,
     /// The same, and the last element but one is a hundred larger.
     Late,
+    /// From 87 to 88: without subtracting the maximum each exponential is within f32, and the sum is
+    /// not.
+    Plus87,
+    /// From 80 to 81: the same in a vector of some thousands.
+    Plus80,
+    /// From −88 to −87: without subtracting the maximum the exponentials are below the least normal
+    /// number.
+    Minus88,
     /// Normal, a third of them −inf.
     Holes,
     /// Normal, and every third vector all −inf.
@@ -52,8 +60,8 @@ enum Values {
     Constant,
 }
 
-/// All softmax problems over one dimension. Those without `1e4` or `huge` in their names stay
-/// within f32 even without subtracting the maximum.
+/// All softmax problems over one dimension. Those without a number or `huge` at the end of their
+/// names stay within f32 even without subtracting the maximum.
 pub fn problems(axis: Axis) -> Vec<Problem> {
     let mut problems = Vec::new();
     for length in [1, 2, 31, 65, 127, 128, 129, 1000] {
@@ -72,6 +80,9 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
         problems.push(Problem::new([2, 129, 7], axis, values));
     }
     problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
+    problems.push(Problem::new([1, 129, 4], axis, Values::Plus87));
+    problems.push(Problem::new([1, 129, 4], axis, Values::Minus88));
+    problems.push(Problem::new([1, 10_000, 1], axis, Values::Plus80));
     // More elements than a tile has.
     problems.push(Problem::new([1, 5000, 2], axis, Values::Late));
     // Nothing to normalise over, no vectors, no batches.
@@ -104,6 +115,9 @@ impl Problem {
             Values::Plus1e4 => ("_plus1e4", |seed, i| 1e4 + normal(seed, i)),
             Values::Minus1e4 => ("_minus1e4", |seed, i| -1e4 + normal(seed, i)),
             Values::Late => ("_minus1e4_late_outlier", |seed, i| -1e4 + normal(seed, i)),
+            Values::Plus87 => ("_plus87", |seed, i| 87.5 + 0.5 * uniform(seed, i)),
+            Values::Plus80 => ("_plus80", |seed, i| 80.5 + 0.5 * uniform(seed, i)),
+            Values::Minus88 => ("_minus88", |seed, i| -87.5 + 0.5 * uniform(seed, i)),
             Values::Holes => ("_holes", |seed, i| {
                 if uniform(seed + 1, i) < -0.33 {
                     f32::NEG_INFINITY
@@ -135,6 +149,9 @@ impl Problem {
                     | Values::Plus1e4
                     | Values::Minus1e4
                     | Values::Late
+                    | Values::Plus87
+                    | Values::Plus80
+                    | Values::Minus88
                     | Values::EmptyVectors
             ),
         }

@@ -65,8 +65,8 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
         };
         for problem in problems {
             let card = Card {
-                name: &problem.name,
-                needs_care: false,
+                name: problem.name(),
+                needs_care: problem.needs_care(),
                 extent: problem.extent(),
             };
             if !judge.is_chosen(&card) {
@@ -83,7 +83,15 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
                     Err(error) => error.to_string(),
                 },
             };
-            judge.claim_with(part, problem.name, claim, actual.err().map(Into::into));
+            let name = problem.name().to_owned();
+            let error = match actual {
+                Ok(tokens) if !claim.holds => {
+                    judge.keep(problem, tokens.iter().map(|&token| token as f32).collect());
+                    None
+                }
+                actual => actual.err().map(Into::into),
+            };
+            judge.claim_with(part, name, claim, error);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Causal mask and window let other keys through than the right ones, or hide keys in the wrong way.
 
-use super::formula::Formula;
+use std::rc::Rc;
+
+use super::formula::{Formula, Row};
 use super::{Cause, Hypothesis};
 
 /// Queries and keys of a tile.
@@ -13,9 +15,26 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
     let with = |cause, detail, change: fn(&mut Formula)| {
         Hypothesis::changed(cause, detail, Formula::right(), change)
     };
+    let less = "10,000 is subtracted from hidden scores";
+    let less_and_counted =
+        "10,000 is subtracted from hidden scores; rows that see no key are right";
     let mut mistakes = vec![
         with(Cause::HiddenScoreNotInfinite, "hidden scores are 0", |it| {
             it.hidden = |_| 0.0
+        }),
+        with(Cause::HiddenScoreNotInfinite, less, |it| {
+            it.hidden = |score| score - 1e4
+        }),
+        with(Cause::HiddenScoreNotInfinite, less_and_counted, |it| {
+            it.hidden = |score| score - 1e4;
+            it.weigh = Rc::new(|row| match row.end {
+                0 => Row {
+                    scores: &[],
+                    ..*row
+                }
+                .weighed(),
+                _ => row.weighed(),
+            });
         }),
         with(
             Cause::HiddenScoreNotInfinite,

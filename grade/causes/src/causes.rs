@@ -12,6 +12,8 @@ pub enum Cause {
     MaximumFromZero,
     /// The maximum is that of the first tile.
     MaximumOnce,
+    /// The maximum is that of the products before they are scaled.
+    MaximumBeforeScale,
     /// The scores are not multiplied by the scale.
     MissingScale,
     /// The scores are multiplied by another scale.
@@ -28,6 +30,8 @@ pub enum Cause {
     CausalEndsEarly,
     /// Hidden scores are multiplied by the scale.
     MaskBeforeScale,
+    /// −inf is added to hidden scores.
+    MaskAdded,
     /// A hidden key takes part in the sum.
     HiddenScoreNotInfinite,
     /// The window is one key too wide or too narrow.
@@ -149,6 +153,9 @@ impl Cause {
             Self::MaximumOnce => {
                 "The values are those of the maximum of the first tile: look where a later tile changes it."
             }
+            Self::MaximumBeforeScale => {
+                "The values are those of the maximum of q · k before the scale: with a negative scale that is the least score. Scale first."
+            }
             Self::MissingScale => {
                 "The values are those of unscaled scores: look where q · k is multiplied by the scale."
             }
@@ -173,8 +180,11 @@ impl Cause {
             Self::MaskBeforeScale => {
                 "Hidden scores are multiplied by the scale: −inf times a negative one is +inf, and times 0 NaN. Scale first, then mask."
             }
+            Self::MaskAdded => {
+                "−inf is added to hidden scores: NaN and +inf become NaN by that. Replace a hidden score, whatever it is."
+            }
             Self::HiddenScoreNotInfinite => {
-                "Hidden keys are in the sum: set their scores to −inf before the softmax, for exp(0) is 1."
+                "Hidden keys are in the sum: set their scores to −inf before the softmax. exp(0) is 1, and −10,000 is not below every score."
             }
             Self::WindowOffByOne => {
                 "The window is off by one key: query i sees the keys from i + nk − nq − left on, that one included."

@@ -51,27 +51,28 @@ pub trait Explained: Problem<Output: Clone, Answer: Clone> {
     fn scale_down(&self, _output: &mut Self::Output, _answer: &mut Self::Answer) {}
 }
 
-/// Problems whose values are wrong, the first of each type `P`, with the outputs: a `(P, P::Output)` each.
+/// Problems whose values are wrong, the first of most types `P`, with the outputs: a `(P, P::Output)` each.
 pub type Wrong = [Box<dyn Any>];
 
-/// The mistake that explains the wrong problem of this type and the outputs for all probes, and the name of the problem. `None`
-/// if there is no such problem, if no known mistake gives its values, or if mistakes that have nothing to do with each other
-/// do. Where no problem was kept, the probes alone tell.
+/// The mistake that explains a wrong problem of this type, the first that one explains, and the outputs for all probes; and the
+/// name of the problem. `None` if there is no such problem, if no known mistake gives its values, or if mistakes that have
+/// nothing to do with each other do. Where no problem was kept, the probes alone tell.
 pub fn explain<P: Explained<Output: 'static> + 'static>(
     wrong: &Wrong,
     probes: Vec<(P, P::Output)>,
 ) -> Option<(Explanation, String)> {
-    let kept = wrong
-        .iter()
-        .find_map(|kept| kept.downcast_ref::<(P, P::Output)>());
-    if kept.is_none() && !wrong.is_empty() {
-        return None;
+    let explained = |kept: Option<&(P, P::Output)>| {
+        let explanations = explanations(probes.iter().chain(kept));
+        let first = explanations.first()?;
+        let same = explanations.iter().all(|other| other.cause == first.cause);
+        let name = kept.map_or("", |(problem, _)| problem.name());
+        same.then(|| (first.clone(), name.to_owned()))
+    };
+    if wrong.is_empty() {
+        return explained(None);
     }
-    let explanations = explanations(probes.iter().chain(kept));
-    let first = explanations.first()?;
-    let same = explanations.iter().all(|other| other.cause == first.cause);
-    let name = kept.map_or("", |(problem, _)| problem.name());
-    same.then(|| (first.clone(), name.to_owned()))
+    let mut kept = wrong.iter().filter_map(|kept| kept.downcast_ref());
+    kept.find_map(|kept| explained(Some(kept)))
 }
 
 /// The outputs of an implementation for problems, without those that it refuses.

@@ -25,6 +25,8 @@ pub(super) struct Row<'a> {
     pub end: usize,
     /// Its query `i`, and `nk − nq`.
     pub query: (i64, i64),
+    /// The factor of the scores.
+    pub scale: f64,
 }
 
 /// A row after softmax: its output is `Σ weight · v / divisor`.
@@ -114,6 +116,7 @@ impl Formula {
                         scores: &scores,
                         end: end.min(until(window_end.saturating_add(i as i64))),
                         query: (i as i64, right),
+                        scale,
                     });
                     if self.mask_weights {
                         weighed

@@ -2,17 +2,12 @@
 
 use std::rc::Rc;
 
-use conformance::compare::{Comparison, Tolerance};
 use conformance::decoder::logits;
-use conformance::problems::{Problem, greedy};
+use conformance::problems::greedy::Problem;
 use ndarray::Array1;
 use stage6_pipeline::Host;
 
 use super::{Cause, Explained, Hypothesis, Lazy};
-
-/// A prompt, and the tokens that follow it.
-#[derive(Debug, Clone)]
-pub struct Generation(pub greedy::Problem);
 
 /// The parts of the loop over tokens.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +17,8 @@ struct Formula {
     /// A token of `end` ends the text; it is part of the text.
     ends: bool,
     end_is_text: bool,
+    /// There is a token even if none is asked for.
+    one_at_least: bool,
     /// The text, from the prompt and the tokens behind it.
     text: fn(&[u32], &[u32]) -> Vec<u32>,
 }
@@ -30,6 +27,7 @@ const RIGHT: Formula = Formula {
     chosen: |logits| best(logits, |_| true, |a, b| a > b),
     ends: true,
     end_is_text: false,
+    one_at_least: false,
     text: |_, tokens| tokens.to_vec(),
 };
 
@@ -45,9 +43,10 @@ fn best(logits: &[f64], may: impl Fn(usize) -> bool, beats: impl Fn(f64, f64) ->
 
 impl Formula {
     /// The text, with the logits that follow a history.
-    fn generate(&self, problem: &greedy::Problem, logits: impl Fn(&[u32]) -> Vec<f64>) -> Vec<u32> {
+    fn generate(&self, problem: &Problem, logits: impl Fn(&[u32]) -> Vec<f64>) -> Vec<u32> {
         let mut history = problem.prompt.clone();
-        let most = problem.prompt.len() + problem.most;
+        let most = problem.most.max(usize::from(self.one_at_least));
+        let most = problem.prompt.len() + most;
         while history.len() < most {
             let next = (self.chosen)(&logits(&history)) as u32;
             let end = self.ends && problem.end.contains(&next);
@@ -63,43 +62,9 @@ impl Formula {
     }
 }
 
-impl Problem for Generation {
-    type Output = Array1<f32>;
-    type Answer = Array1<f64>;
-
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// No token.
-    fn poisoned(&self) -> Array1<f32> {
-        Array1::zeros(0)
-    }
-
-    fn answer(&self) -> Array1<f64> {
-        self.0.continuation.iter().copied().map(f64::from).collect()
-    }
-
-    fn compare(
-        &self,
-        output: &Array1<f32>,
-        answer: &Array1<f64>,
-    ) -> Result<Vec<Comparison>, String> {
-        if output.len() != answer.len() {
-            return Err(format!("{} tokens, not {}", output.len(), answer.len()));
-        }
-        let exact = Tolerance {
-            relative: 0.0,
-            absolute: 0.0,
-        };
-        let compared = Comparison::new("tokens", output.view(), answer.view(), exact);
-        Ok(vec![compared])
-    }
-}
-
-impl Explained for Generation {
+impl Explained for Problem {
     fn hypotheses<'a>(&'a self, _: &'a Array1<f32>) -> Vec<Hypothesis<Lazy<'a, Array1<f64>>>> {
-        let Ok(loaded) = self.0.source.load(&Host) else {
+        let Ok(loaded) = self.source.load(&Host) else {
             return Vec::new(); // the problem has been solved, so that it can be loaded
         };
         let loaded = Rc::new(loaded);
@@ -111,7 +76,7 @@ impl Explained for Generation {
                     let mut rows = logits(architecture, weights, history);
                     rows.pop().unwrap_or_default()
                 };
-                let text = formula.generate(&self.0, last);
+                let text = formula.generate(self, last);
                 text.into_iter().map(f64::from).collect()
             })
         };
@@ -152,6 +117,9 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
         ),
         with(Cause::WrongText, "the prompt is part of it", |it| {
             it.text = |prompt, tokens| [prompt, tokens].concat()
+        }),
+        with(Cause::WrongText, "one token where `most` is 0", |it| {
+            it.one_at_least = true
         }),
         with(Cause::WrongText, "its first token is missing", |it| {
             it.text = |_, tokens| tokens.get(1..).unwrap_or_default().to_vec()

@@ -49,6 +49,5 @@ pub use explanation::{
     Explained, Explanation, Hypothesis, Lazy, Wrong, explain, explanations, solved,
 };
 pub use fault::fault_cause;
-pub use generation::Generation;
 
 use explanation::forgive_nan;

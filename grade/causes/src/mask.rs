@@ -16,6 +16,8 @@ struct Formula {
     hidden: f64,
     /// The hidden score is multiplied by the scale.
     scales_hidden: bool,
+    /// The hidden score is added to the key's own.
+    adds_hidden: bool,
 }
 
 const RIGHT: Formula = Formula {
@@ -23,6 +25,7 @@ const RIGHT: Formula = Formula {
     last: |i, diagonal| i + diagonal,
     hidden: f64::NEG_INFINITY,
     scales_hidden: false,
+    adds_hidden: false,
 };
 
 impl Formula {
@@ -34,9 +37,10 @@ impl Formula {
         for ((_, _, i, j), score) in scores.indexed_iter_mut() {
             let last = (self.last)(i as i64, nk as i64 - nq as i64);
             if problem.causal && j as i64 > last {
+                let own = if self.adds_hidden { *score } else { 0.0 };
                 *score = match self.scales_hidden {
                     true => self.hidden * scale,
-                    false => self.hidden,
+                    false => own + self.hidden,
                 };
             }
         }
@@ -85,6 +89,7 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             it.last = |i, own| (i + own).max(0)
         }),
         with(Cause::MaskBeforeScale, "", |it| it.scales_hidden = true),
+        with(Cause::MaskAdded, "", |it| it.adds_hidden = true),
         with(Cause::CausalIgnored, "", |it| it.last = |_, _| i64::MAX),
         with(Cause::CausalWraps, "", |it| {
             it.last = |i, own| if i + own < 0 { i64::MAX } else { i + own }

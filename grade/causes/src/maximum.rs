@@ -16,6 +16,15 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
         let sum = format!("a sum of 0 gives {what}");
         let none = Cause::NoMaxSubtraction;
         known(none, sum.clone(), Box::new(|_| 0.0));
+        // Up to here an exponential is within f32, and a sum of several is not.
+        for most in [80.5, 81.0, 85.0, 87.5, 88.0] {
+            let detail = format!("it is subtracted only beyond ±{most}; {sum}");
+            let if_large = move |row: &Row<'_>| match row.max() {
+                max if max.abs() <= most => 0.0,
+                max => max,
+            };
+            known(none, detail, Box::new(if_large));
+        }
         let from_0 = |row: &Row<'_>| row.max().max(0.0);
         known(Cause::MaximumFromZero, sum.clone(), Box::new(from_0));
         for &tile in tiles {
@@ -27,7 +36,25 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
             known(Cause::MaximumOnce, detail, Box::new(first));
         }
     }
+    let before_scale = Rc::new(of_products) as Weigh;
+    mistakes.push(Hypothesis::new(Cause::MaximumBeforeScale, "", before_scale));
     mistakes
+}
+
+/// The exponentials below the score of the largest product, which is the least score if the scale is negative.
+fn of_products(row: &Row<'_>) -> Weighed {
+    if row.scale >= 0.0 {
+        return row.weighed();
+    }
+    let seen = row.scores.iter().copied();
+    let seen = seen.filter(|&score| score > f64::NEG_INFINITY);
+    let weighed = below(row, seen.fold(f64::INFINITY, f64::min), 1.0);
+    // With tiles the sum may be multiplied by a factor that is infinite, too.
+    let overflows = weighed.lse == f64::INFINITY;
+    Weighed {
+        lse: if overflows { f64::NAN } else { weighed.lse },
+        ..weighed
+    }
 }
 
 /// The exponentials below a number. `empty_sum` is what they are divided by where all of them vanish.

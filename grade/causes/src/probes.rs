@@ -13,7 +13,7 @@ use conformance::problems::{
 use ndarray::s;
 use stage1_reference::{Feature, Options};
 
-use super::{Generation, Update};
+use super::Update;
 
 /// Problems for attention that need nothing of what is lacked.
 pub fn attention(lacks: &[Feature]) -> Vec<attention::Problem> {
@@ -153,10 +153,12 @@ pub fn decoder() -> Vec<decoder::Problem> {
     named(decoder::problems(), &names)
 }
 
-/// Prompts to continue, some of them up to a token that ends the text.
-pub fn generation() -> Vec<Generation> {
+/// Prompts to continue, some of them up to a token that ends the text, and one by no token.
+pub fn generation() -> Vec<greedy::Problem> {
     let random = (1..7).map(greedy::random);
-    random.chain([greedy::tied(2)]).map(Generation).collect()
+    random
+        .chain([greedy::tied(2), greedy::no_token()])
+        .collect()
 }
 
 /// Those of a table with these names, all of which it has.

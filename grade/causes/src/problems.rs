@@ -163,6 +163,7 @@ fn rows(x: &Array3<f32>, weigh: &Weigh) -> (Array3<f64>, Array2<f64>) {
             scores: &scores,
             end: usize::MAX,
             query: (0, 0),
+            scale: 1.0,
         });
         for (y, weight) in row.iter_mut().zip(weights) {
             *y = if divisor == 0.0 {

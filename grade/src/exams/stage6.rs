@@ -85,9 +85,10 @@ impl Exam for Demo {
         &LACKS
     }
 
-    /// A long story is robust; three of them take too long.
+    /// A long story is robust, as no token is; three of them take too long.
     fn criterion(&self, problem: &Card<'_>) -> Option<Kind> {
         match problem.extent.length {
+            _ if problem.needs_care => Some(Kind::Robust),
             ..100 => Some(Kind::Correct),
             100..150 => Some(Kind::Robust),
             150.. => None,
@@ -106,7 +107,6 @@ impl Exam for Demo {
         cause::explain(
             wrong,
             cause::solved(probes::generation(), |problem, output| {
-                let problem = &problem.0;
                 let (prompt, most) = (&problem.prompt, problem.most);
                 let tokens = text(rig.remote, &problem.source, prompt, most, &problem.end)?;
                 *output = tokens

@@ -29,6 +29,8 @@ pub(super) enum Values {
     Huge(Sign),
     /// Logits of about −1e4, and a late key whose logits are a hundred above them.
     Late,
+    /// Logits of about 85: each exponential is within f32, and the sum of a few hundred is not.
+    Plus85,
     /// Logits that grow by 12.3 every 128 keys: a maximum that may lag behind by 20 powers of two
     /// leaves weights that half precision does not hold.
     Rising,
@@ -44,6 +46,9 @@ pub(in crate::problems) enum Sign {
     Plus,
     Minus,
     Both,
+    /// Minus in the first half of the rows, plus in the second: with a causal mask, hidden keys have
+    /// the largest logits.
+    Change,
 }
 
 /// The values of the additive mask.
@@ -199,7 +204,9 @@ impl Row {
             Values::Huge(Sign::Plus) => "_plus1e4",
             Values::Huge(Sign::Minus) => "_minus1e4",
             Values::Huge(Sign::Both) => "_both1e4",
+            Values::Huge(Sign::Change) => "_minus_then_plus1e4",
             Values::Late => "_minus1e4_late_outlier",
+            Values::Plus85 => "_plus85",
             Values::Rising => "_rising",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
@@ -257,6 +264,10 @@ impl Row {
                 }
                 (huge(q_shape, 31, 256.0, Sign::Plus), k)
             }
+            Values::Plus85 => (
+                huge(q_shape, 31, 34.0, Sign::Plus),
+                huge(k_shape, 32, 20.0, Sign::Plus),
+            ),
             Values::Rising => {
                 let half = |seed, i| 0.5 * normal(seed, i);
                 let (mut q, mut k) = (tensor(q_shape, 31, half), tensor(k_shape, 32, half));
@@ -336,9 +347,9 @@ impl Row {
     }
 }
 
-/// Rows whose products with each other are ±81,920 and a small integer: every partial sum is
-/// exact in f32 (and every element in bf16), so that any order of summation gives the same
-/// logits, about ±10,240 at D = 64.
+/// Rows whose products with each other are ±81,920, of sizes 256 and 320, and a small integer: every
+/// partial sum is exact in f32 (and every element in bf16), so that any order of summation gives the
+/// same logits, about ±10,240 at D = 64.
 pub(in crate::problems) fn huge(
     [b, h, n, d]: [usize; 4],
     seed: u64,
@@ -355,6 +366,8 @@ pub(in crate::problems) fn huge(
             Sign::Minus => -size,
             Sign::Both if hash(seed + 1, row).is_multiple_of(2) => size,
             Sign::Both => -size,
+            Sign::Change if i < n / 2 => -size,
+            Sign::Change => size,
         }
     })
 }

@@ -186,6 +186,12 @@ fn nasty_values() -> Vec<Row> {
     for sign in [Sign::Plus, Sign::Minus, Sign::Both] {
         rows.extend(row.values(Values::Huge(sign)).both());
     }
+    // With a negative scale the largest product is the least logit.
+    let both = Values::Huge(Sign::Both);
+    rows.push(Row::new(1, 1, 17, 65, 64).values(both).scale(-0.125));
+    let change = Values::Huge(Sign::Change);
+    rows.push(Row::new(1, 1, 33, 33, 64).values(change).causal());
+    rows.push(Row::new(1, 1, 17, 129, 64).values(Values::Plus85));
     // More keys than a tile has.
     rows.extend(Row::new(1, 2, 9, 1100, 64).values(Values::Late).both());
     rows.push(Row::new(1, 2, 9, 400, 64).values(Values::Rising));

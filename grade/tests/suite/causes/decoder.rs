@@ -24,10 +24,14 @@ fn mistakes_in_a_text_are_named() {
         problem.continuation.iter().copied().chain(end).collect()
     };
     let with_prompt: Spoil = |problem| [&*problem.prompt, &problem.continuation].concat();
-    let without_first: Spoil = |problem| problem.continuation[1..].to_vec();
+    let without_first: Spoil = |problem| problem.continuation.iter().skip(1).copied().collect();
+    let one_at_least: Spoil = |problem| match problem.most {
+        0 => greedy::tied(2).continuation[..1].to_vec(),
+        _ => problem.continuation.clone(),
+    };
     let ends: Vec<bool> = probes::generation()
         .iter()
-        .map(|problem| problem.0.end.is_empty())
+        .map(|problem| problem.end.is_empty())
         .collect();
     assert!(ends.contains(&true) && ends.contains(&false), "{ends:?}");
     for (cause, text) in [
@@ -35,13 +39,14 @@ fn mistakes_in_a_text_are_named() {
         (Some(Cause::EndOfText), with_end),
         (Some(Cause::WrongText), with_prompt),
         (Some(Cause::WrongText), without_first),
+        (Some(Cause::WrongText), one_at_least),
         (None, |problem| {
             problem.continuation.iter().map(|id| id ^ 1).collect()
         }),
         (None, |_| vec![]),
     ] {
         let solved = probes::generation().into_iter().map(|problem| {
-            let text = text(&problem.0).into_iter().map(|token| token as f32);
+            let text = text(&problem).into_iter().map(|token| token as f32);
             let output = text.collect();
             (problem, output)
         });
