@@ -56,8 +56,11 @@ pub fn problems(product: Product) -> Vec<Problem> {
     for batches in [[3, 1, 1], [1, 5, 5], [2, 4, 4], [2, 4, 2], [2, 6, 1]] {
         add(batches, [17, 33, 19]);
     }
-    // More matrices than the y and z dimensions of a grid reach.
+    // More matrices than the y and z dimensions of a grid reach; without terms they take little time.
     add([257, 257, 257], [1, 1, 1]);
+    if product == Product::Nn {
+        add([1, 1 << 16, 1 << 16], [1, 1, 0]);
+    }
     // Nothing to compute, or nothing to add up.
     for sizes in [[0, 5, 7], [5, 0, 7], [5, 7, 0]] {
         add([2, 3, 3], sizes);
@@ -137,9 +140,9 @@ impl super::Problem for Problem {
     }
 
     fn extent(&self) -> Extent {
-        let (batch, heads, _, _) = self.a.dim();
+        let (batch, heads, _, terms) = self.a.dim();
         Extent {
-            matrices: batch * heads,
+            matrices: if terms == 0 { 0 } else { batch * heads },
             length: 0,
         }
     }

@@ -23,7 +23,7 @@ pub(super) struct OnTensorCores(pub Rung);
 const SMALL: [([usize; 4], bool); 3] = [
     ([2, 50, 70, 16], false),
     ([2, 65, 65, 64], true),
-    ([1, 80, 8, 16], true),
+    ([1, 80, 8, 64], true),
 ];
 
 impl OnTensorCores {
