@@ -64,9 +64,9 @@ pub trait Forward {
 /// An implementation of greedy generation.
 pub trait Generate: Forward {
     /// The tokens that follow a prompt: each is the likeliest one, and of several with the same
-    /// logit the one with the smallest id. Ends after `most` tokens, or before a token of
-    /// `end`. The batch has room for one sequence: its prompt and all new tokens but the last,
-    /// whose logits nobody needs.
+    /// logit the one with the smallest id. Ends after `most` tokens, of which there may be 0, or
+    /// before a token of `end`. The batch has room for one sequence: its prompt and all new tokens
+    /// but the last, whose logits nobody needs.
     ///
     /// # Errors
     ///

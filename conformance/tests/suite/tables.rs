@@ -68,7 +68,7 @@ fn a_plain_softmax_solves_the_table() -> Result<(), Report> {
 fn a_softmax_without_max_subtraction_fails_the_big_logits_and_nothing_else() {
     let report = judge_softmax("softmax without max-subtraction", false);
     for case in &report.cases {
-        let big = ["huge", "plus1e4", "minus1e4"]
+        let big = ["huge", "plus", "minus"]
             .iter()
             .any(|word| case.name.contains(word));
         assert_eq!(case.passed(), !big, "{}", case.name);

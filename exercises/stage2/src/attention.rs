@@ -11,8 +11,8 @@ use crate::Own;
 /// Threads of a block: `THREADS` in `scale_and_mask.cu`.
 const THREADS: u32 = 128;
 
-/// `scores = scale · scores`, in place on `[batch, nq, nk]` f32; keys hidden
-/// by the mask become −inf.
+/// `scores = scale · scores`, in place on `[batch, nq, nk]` f32; the scores of keys hidden by the
+/// mask become −inf, whatever they are.
 pub fn scale_and_mask(
     own: &Own,
     mut scores: CudaViewMut<'_, f32>,

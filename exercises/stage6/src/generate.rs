@@ -8,7 +8,8 @@ use crate::{Own, Sequences};
 
 impl Generate for Own {
     /// The tokens that follow a prompt: each is the likeliest one, and of several with the same
-    /// logit the one with the smallest id. Ends after `most` tokens, or before a token of `end`.
+    /// logit the one with the smallest id. Ends after `most` tokens, of which there may be 0, or
+    /// before a token of `end`.
     fn generate(
         &self,
         batch: &mut Sequences<'_>,

@@ -168,23 +168,8 @@ fn on_device(
     rig: &Rig<'_>,
     seed: u64,
 ) -> Result<(Work, Option<String>), AnyError> {
-    rig.remote.set_run(Run {
-        profile: true,
-        ..Run::default()
-    });
-    rig.remote.take_calls();
-    let input = Input::Timed(seed);
-    let values = exam.compute(rig, Whose::Learner, input)?;
-    let calls = rig.remote.take_calls();
-    if let Some(sentence) = dishonest(task, exam.place(), &calls) {
-        return Err(sentence.into());
-    }
-    let profiled = gpu::profile::profile(|| exam.compute(rig, Whose::Reference, input));
-    let (expected, profiles) = profiled?;
-    if !agree(&values, &expected?) {
-        return Err(WRONG.into());
-    }
-    let launches: Vec<&Launch> = calls.iter().flat_map(|call| &call.launches).collect();
+    let (calls, profiles) = profiled(exam, task, rig, Input::Timed(seed))?;
+    let launches = launches_of(&calls);
     for Counter {
         what,
         yours,
@@ -207,6 +192,12 @@ fn on_device(
     if let Some(sentence) = lacking.next() {
         return Err(sentence.into());
     }
+    for (place, (case, means)) in exam.counted().into_iter().enumerate() {
+        let (calls, profiles) = profiled(exam, task, rig, Input::Counted(place))?;
+        if let Some(sentence) = means.lacking(task, &launches_of(&calls), &profiles) {
+            return Err(format!("In {case}: {sentence}").into());
+        }
+    }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);
     let bound = bound_of(&launches);
@@ -219,6 +210,35 @@ fn on_device(
         launches: launches.into_iter().map(work_of).collect(),
     };
     Ok((work, bound))
+}
+
+/// The calls of a problem, and the launches of the solution for it. Its values are right.
+fn profiled(
+    exam: &dyn Exam,
+    task: &Task,
+    rig: &Rig<'_>,
+    input: Input,
+) -> Result<(Vec<remote::Called>, Vec<LaunchProfile>), AnyError> {
+    rig.remote.set_run(Run {
+        profile: true,
+        ..Run::default()
+    });
+    rig.remote.take_calls();
+    let values = exam.compute(rig, Whose::Learner, input)?;
+    let calls = rig.remote.take_calls();
+    if let Some(sentence) = dishonest(task, exam.place(), &calls) {
+        return Err(sentence.into());
+    }
+    let profiled = gpu::profile::profile(|| exam.compute(rig, Whose::Reference, input));
+    let (expected, profiles) = profiled?;
+    if !agree(&values, &expected?) {
+        return Err(WRONG.into());
+    }
+    Ok((calls, profiles))
+}
+
+fn launches_of(calls: &[remote::Called]) -> Vec<&Launch> {
+    calls.iter().flat_map(|call| &call.launches).collect()
 }
 
 /// Work that no launch can do without.

@@ -109,6 +109,12 @@ pub trait Exam {
         &[]
     }
 
+    /// The problems in which one of these means is counted, besides where the time is taken: the shapes of [`Input::Counted`], by
+    /// their places here.
+    fn counted(&self) -> Vec<(&'static str, Means)> {
+        Vec::new()
+    }
+
     /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
 
@@ -127,6 +133,8 @@ pub enum Input {
     Repeated,
     /// One whose time is taken, with other values for each seed, so that no answer of an earlier call is its own.
     Timed(u64),
+    /// One in which a means is counted: see [`Exam::counted`].
+    Counted(usize),
     /// One whose memory is counted: see [`Exam::most_memory`].
     Large,
 }

@@ -57,7 +57,7 @@ impl Exam for SoftmaxTask {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problems, seed): (&[_], _) = match input {
             Input::Timed(seed) => (&[[512, 1024]], seed),
-            Input::Repeated | Input::Large => (&[[10, 300], [7, 129]], 0),
+            _ => (&[[10, 300], [7, 129]], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             all(problems, |&sizes| softmax(own, rig.device, sizes, seed))
@@ -114,7 +114,7 @@ impl Exam for GemmTask {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
             Input::Timed(seed) => ([2, 256, 256, 256], seed),
-            Input::Repeated | Input::Large => ([2, 33, 40, 65], 0),
+            _ => ([2, 33, 40, 65], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             products(own, rig.device, sizes, seed)
@@ -197,7 +197,7 @@ impl Exam for AttentionTask {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
             Input::Timed(seed) => ([4, 256, 256, 64], seed),
-            Input::Repeated | Input::Large => ([2, 33, 65, 16], 0),
+            _ => ([2, 33, 65, 16], 0),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             attention(own, rig.device, sizes, seed)

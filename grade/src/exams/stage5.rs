@@ -98,7 +98,7 @@ impl Exam for UpdateCache {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
             Input::Timed(seed) => ([4, 8, 32, 40, 128], seed),
-            Input::Repeated | Input::Large => ([2, 2, 5, 40, 33], 0),
+            _ => ([2, 2, 5, 40, 33], 0),
         };
         by!(
             whose,

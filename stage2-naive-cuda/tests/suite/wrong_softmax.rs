@@ -44,10 +44,10 @@ fn a_softmax_without_max_subtraction_fails_the_big_logits_and_nothing_else() {
         },
     );
     for case in &report.cases {
-        let big = ["huge", "plus1e4", "minus1e4"]
+        let big = ["huge", "plus", "minus"]
             .iter()
             .any(|word| case.name.contains(word));
         assert_eq!(case.passed(), !big, "{}", case.name);
     }
-    assert_eq!(report.failures().count(), 8);
+    assert_eq!(report.failures().count(), 10);
 }
