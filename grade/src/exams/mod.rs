@@ -192,7 +192,9 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 
 #[cfg(test)]
 mod tests {
-    use conformance::problems::{Problem, attention, decode, gemm, multi_head, softmax};
+    use conformance::problems::{
+        Problem, attention, decode, gemm, multi_head, scale_and_mask, softmax,
+    };
 
     /// Names of the problems that need care and that are not left out, of those that are asked for.
     fn robust<P: Problem>(problems: Vec<P>, names: &[&str]) -> Vec<String> {
@@ -215,11 +217,17 @@ mod tests {
             "b1_h2_nq129_nk65_d16_causal",
             "b1_h2_n65_d16_window_7_5_causal",
             "b1_h2_nq17_nk33_d16_mask_everything",
+            "b1_h1_nq17_nk129_d64_plus85",
             "b1_h2_nq65_nk129_d64_one_hot",
         ];
-        let expected = [4, 3, 6, 7].map(|i| names[i]);
+        let expected = [4, 3, 6, 7, 8].map(|i| names[i]);
         assert_eq!(robust(attention::problems(), &names), expected);
-        let names = ["b2_r3_c129", "b2_r7_c129_holes", "b2_r7_c129_plus1e4"];
+        let names = [
+            "b2_r3_c129",
+            "b2_r7_c129_holes",
+            "b2_r7_c129_plus1e4",
+            "b1_r4_c129_plus87",
+        ];
         assert_eq!(
             robust(softmax::problems(softmax::Axis::Last), &names),
             names[2..]
@@ -227,6 +235,11 @@ mod tests {
         let names = ["b1_h1_m65_n65_k65", "b2_h3_m5_n7_k0"];
         let products = gemm::problems(gemm::Product::Nn);
         assert_eq!(robust(products, &names), names[1..]);
+        let names = [
+            "b2_h3_nq5_nk129_causal",
+            "b1_h2_nq9_nk9_causal_hidden_nan_and_infinity",
+        ];
+        assert_eq!(robust(scale_and_mask::problems(), &names), names[1..]);
         let names = ["one_token", "no_token"];
         assert_eq!(robust(multi_head::problems(), &names), names[1..]);
         let names = [
