@@ -109,6 +109,11 @@ pub trait Exam {
         &[]
     }
 
+    /// What is repeated besides [`Input::Repeated`]. Its values are compared with themselves alone.
+    fn also_repeated(&self) -> Option<Input> {
+        None
+    }
+
     /// The problems in which one of these means is counted, besides where the time is taken: the shapes of [`Input::Counted`], by
     /// their places here.
     fn counted(&self) -> Vec<(&'static str, Means)> {
@@ -131,6 +136,8 @@ pub trait Exam {
 pub enum Input {
     /// A few small ones of ragged sizes. They are repeated, and the bits must be the same.
     Repeated,
+    /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
+    WithoutKeys,
     /// One whose time is taken, with other values for each seed, so that no answer of an earlier call is its own.
     Timed(u64),
     /// One in which a means is counted: see [`Exam::counted`].

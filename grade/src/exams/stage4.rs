@@ -19,12 +19,11 @@ pub(super) struct Flash;
 /// The same on tensor cores: the bonus task that a rung solves.
 pub(super) struct OnTensorCores(pub Rung);
 
-/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`]. In the last the first 72 queries see no key.
-const SMALL: [([usize; 4], bool); 3] = [
-    ([2, 50, 70, 16], false),
-    ([2, 65, 65, 64], true),
-    ([1, 80, 8, 64], true),
-];
+/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`].
+const SMALL: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
+
+/// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
+const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
 
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
@@ -69,6 +68,10 @@ impl Exam for Flash {
         explained(wrong, rig.device, rig.remote)
     }
 
+    fn also_repeated(&self) -> Option<Input> {
+        Some(Input::WithoutKeys)
+    }
+
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d64_causal"
     }
@@ -76,6 +79,7 @@ impl Exam for Flash {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problems, seed): (&[_], _) = match input {
             Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
+            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
             _ => (&SMALL, 0),
         };
         by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
@@ -114,6 +118,10 @@ impl Exam for OnTensorCores {
         }
     }
 
+    fn also_repeated(&self) -> Option<Input> {
+        Some(Input::WithoutKeys)
+    }
+
     fn counted(&self) -> Vec<(&'static str, Means)> {
         let all = COUNTED.into_iter().map(|(case, _, means)| (case, means));
         all.filter(|(_, means)| self.means().contains(means))
@@ -128,7 +136,8 @@ impl Exam for OnTensorCores {
         let (problems, seed): (&[_], _) = match input {
             Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
             Input::Counted(place) => (&[(COUNTED[place].1, false)], 0),
-            Input::Repeated | Input::Large => (&SMALL, 0),
+            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
+            _ => (&SMALL, 0),
         };
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
             computed::<f16>(own, rig.device, problems, seed)

@@ -11,7 +11,7 @@ use ndarray::Array4;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
+use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, by};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Decoder;
@@ -208,6 +208,10 @@ impl Exam for DecodeTask {
         }
     }
 
+    fn also_repeated(&self) -> Option<Input> {
+        Some(Input::WithoutKeys)
+    }
+
     fn timed_case(&self) -> &'static str {
         match self.splitting {
             false => "b1_h16_n1000_d128",
@@ -216,28 +220,21 @@ impl Exam for DecodeTask {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let problems = match (input, self.splitting) {
-            (Input::Timed(seed), _) => {
-                let (heads, length) = if self.splitting {
-                    (2, 4000)
-                } else {
-                    (16, 1000)
-                };
-                let mut problem = decode::counted(heads, heads, 128, length, Dtype::F32);
-                problem.q = tensor(problem.q.dim(), seed, normal);
-                vec![problem]
-            }
-            _ => {
-                let mut no_tokens = decode::counted(4, 2, 40, 8, Dtype::F32);
-                no_tokens.lengths = vec![0];
-                vec![decode::counted(4, 2, 40, 200, Dtype::F32), no_tokens]
-            }
+        let mut problem = match (input, self.splitting) {
+            (Input::Timed(_), false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
+            (Input::Timed(_), true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
+            _ => decode::counted(4, 2, 40, 200, Dtype::F32),
         };
+        match input {
+            Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),
+            Input::WithoutKeys => problem.lengths = vec![0],
+            _ => {}
+        }
         by!(
             whose,
             &learner(rig, self.splitting),
             &reference(rig, self.splitting)?,
-            |own| all(&problems, |problem| attend(own, rig.device, problem))
+            |own| attend(own, rig.device, &problem)
         )
     }
 }
