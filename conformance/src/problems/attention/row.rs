@@ -46,8 +46,8 @@ pub(in crate::problems) enum Sign {
     Plus,
     Minus,
     Both,
-    /// Minus in the first half of the rows, plus in the second: with a causal mask, hidden keys have
-    /// the largest logits.
+    /// Minus in the first half of the rows, plus in the second: with a causal mask, hidden keys
+    /// have the largest logits.
     Change,
 }
 
@@ -347,9 +347,9 @@ impl Row {
     }
 }
 
-/// Rows whose products with each other are ±81,920, of sizes 256 and 320, and a small integer: every
-/// partial sum is exact in f32 (and every element in bf16), so that any order of summation gives the
-/// same logits, about ±10,240 at D = 64.
+/// Rows whose products with each other are ±81,920, of sizes 256 and 320, and a small integer:
+/// every partial sum is exact in f32 (and every element in bf16), so that any order of summation
+/// gives the same logits, about ±10,240 at D = 64.
 pub(in crate::problems) fn huge(
     [b, h, n, d]: [usize; 4],
     seed: u64,
