@@ -56,7 +56,8 @@ pub fn problems(product: Product) -> Vec<Problem> {
     for batches in [[3, 1, 1], [1, 5, 5], [2, 4, 4], [2, 4, 2], [2, 6, 1]] {
         add(batches, [17, 33, 19]);
     }
-    // More matrices than the y and z dimensions of a grid reach; without terms they take little time.
+    // More matrices than the y and z dimensions of a grid reach; without terms they take little
+    // time.
     add([257, 257, 257], [1, 1, 1]);
     if product == Product::Nn {
         add([1, 1 << 16, 1 << 16], [1, 1, 0]);

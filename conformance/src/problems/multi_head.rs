@@ -40,8 +40,8 @@ enum Answer {
     Oracle,
 }
 
-/// The named problems. `fixtures/multi_head.py` has those of the table that are not empty; PyTorch's
-/// layer takes no scale.
+/// The named problems. `fixtures/multi_head.py` has those of the table that are not empty;
+/// PyTorch's layer takes no scale.
 pub fn problems() -> Vec<Problem> {
     let table = [
         ("assignment_b4_n10", [128, 8, 4, 10], false, false, 1),

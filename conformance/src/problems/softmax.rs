@@ -44,8 +44,8 @@ enum Values {
     Minus1e4,
     /// The same, and the last element but one is a hundred larger.
     Late,
-    /// From 87 to 88: without subtracting the maximum each exponential is within f32, and the sum is
-    /// not.
+    /// From 87 to 88: without subtracting the maximum each exponential is within f32, and the sum
+    /// is not.
     Plus87,
     /// From 80 to 81: the same in a vector of some thousands.
     Plus80,
