@@ -104,8 +104,8 @@ impl<'a> Judge<'a> {
         self
     }
 
-    /// Keeps the first problem of each type `P` whose values are wrong, and of texts each, with the
-    /// output: a `(P, P::Output)`.
+    /// Keeps the first problem of each type `P` whose values are wrong, and every one of generated
+    /// texts, with the output: a `(P, P::Output)`.
     pub fn keeping(mut self, wrong: &'a RefCell<Vec<Box<dyn Any>>>) -> Self {
         self.wrong = Some(wrong);
         self

@@ -39,9 +39,9 @@ impl Dtype {
     }
 }
 
-/// The element types of new tokens: f32, f16 and bf16.
+/// The element types of new tokens: f32, f16 and bf16. Sealed: there are no others.
 pub trait Element: DeviceRepr + sealed::Sealed {
-    /// Its name in the kernels.
+    /// The same type as a value.
     const DTYPE: Dtype;
 }
 

@@ -118,8 +118,8 @@ pub struct Inputs<'a> {
     pub cache: CacheView<'a>,
 }
 
-/// Keys and values of new tokens, `[B, H_kv, n, D]` in any element type. The first `counts` rows of
-/// a sequence are its last tokens; others are padding.
+/// Keys and values of new tokens, `[B, H_kv, n, D]` in any element type; in f32 for a rung. The
+/// first `counts` rows of a sequence are its last tokens; others are padding.
 #[derive(Debug)]
 pub struct NewTokens<'a, T = f32> {
     /// Keys.

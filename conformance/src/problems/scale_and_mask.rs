@@ -38,7 +38,7 @@ pub fn problems() -> Vec<Problem> {
         both.flat_map(move |causal| masks().map(move |mask| (shape, causal, mask)))
     });
     all.map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
-        .chain([Problem::new([1, 2, 9, 9], true, None).with_no_numbers_hidden()])
+        .chain([Problem::new([1, 2, 9, 9], true, None).with_nan_and_infinity_hidden()])
         .collect()
 }
 
@@ -73,7 +73,7 @@ impl Problem {
     }
 
     /// The causal problem with NaN and infinities in place of the scores that are hidden.
-    fn with_no_numbers_hidden(mut self) -> Self {
+    fn with_nan_and_infinity_hidden(mut self) -> Self {
         let (_, _, nq, nk) = self.scores.dim();
         for ((_, h, i, j), score) in self.scores.indexed_iter_mut() {
             if j + nq > i + nk {
@@ -106,8 +106,8 @@ impl super::Problem for Problem {
 
     fn needs_care(&self) -> bool {
         let (_, _, nq, nk) = self.scores.dim();
-        let hides_no_numbers = self.scores.iter().any(|score| !score.is_finite());
-        self.mask.is_some() || (self.causal && nq > nk) || hides_no_numbers
+        let has_non_finite_scores = self.scores.iter().any(|score| !score.is_finite());
+        self.mask.is_some() || (self.causal && nq > nk) || has_non_finite_scores
     }
 
     fn extent(&self) -> Extent {

@@ -57,7 +57,7 @@ enum Values {
     Constant,
 }
 
-/// All softmax problems over one dimension. Those without a number or `huge` at the end of their
+/// All softmax problems over one dimension. Those without `huge`, `plus` or `minus` in their
 /// names stay within f32 even without subtracting the maximum.
 pub fn problems(axis: Axis) -> Vec<Problem> {
     let mut problems = Vec::new();

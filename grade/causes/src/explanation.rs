@@ -51,7 +51,7 @@ pub trait Explained: Problem<Output: Clone, Answer: Clone> {
     fn scale_down(&self, _output: &mut Self::Output, _answer: &mut Self::Answer) {}
 }
 
-/// Problems whose values are wrong, the first of most types `P`, with the outputs: a `(P, P::Output)` each.
+/// Problems whose values are wrong, the first of each type `P` and all of generated texts, with the outputs: a `(P, P::Output)` each.
 pub type Wrong = [Box<dyn Any>];
 
 /// The mistake that explains a wrong problem of this type, the first that one explains, and the outputs for all probes; and the

@@ -221,7 +221,8 @@ impl Remote {
             self.stopped.replace(Some(reason.to_owned()));
         }
         let left = reply.in_use.device;
-        if left > 0 {
+        // After a fault nothing can be freed.
+        if left > 0 && !matches!(reply.outcome, Outcome::Fault(_)) {
             let [first, most] = self.left.get().unwrap_or([left; 2]);
             self.left.set(Some([first, most.max(left)]));
         }

@@ -177,8 +177,8 @@ pub(crate) fn splits_of(
     match keys <= SHORT * kernel.tile(rows) {
         true => 1,
         false => {
-            let places = kernel.grid(&sizes).blocks.saturating_mul(kernel.places());
-            splits(places, keys, device.sms)
+            let blocks = kernel.grid(&sizes).blocks;
+            splits(blocks, kernel.places(), keys, device.sms)
         }
     }
 }

@@ -13,25 +13,26 @@ const BLOCKS_PER_SM: usize = 4;
 
 // ANCHOR: splits
 /// Number of parts to make of `keys` keys where one part of all sequences takes `blocks` blocks,
-/// on a device of `sms` SMs.
+/// each of which takes as many places as `size`, on a device of `sms` SMs.
 ///
-/// The device has `4 · sms` places for blocks. With `s` parts, `s · blocks` blocks run in waves,
-/// and the efficiency is the share of places that are taken: `waves / ceil(waves)`, where
-/// `waves = s · blocks / places`. The result is the smallest `s` whose efficiency is at least 85%
-/// of the best that is possible: `num_splits_heuristic` of FlashAttention's library (2023).
-/// 1 if the blocks fill a quarter of the places anyway: they keep device memory busy, and parts
-/// have to be combined. Only such `s` are possible that parts of whole tiles of 32 keys make, and
-/// 128 at most.
-pub fn splits(blocks: usize, keys: usize, sms: usize) -> usize {
+/// The device has `4 · sms` places. With `s` parts, `s · blocks` blocks run in waves, and the
+/// efficiency is the share of places that are taken: `waves / ceil(waves)`, where
+/// `waves = s · blocks · size / places`. The result is the smallest `s` whose efficiency is at
+/// least 85% of the best that is possible: `num_splits_heuristic` of FlashAttention's library
+/// (2023). 1 if the blocks are enough for 80% of the SMs, as there, and fill a quarter of the
+/// places: they keep device memory busy, and parts have to be combined. Only such `s` are possible
+/// that parts of whole tiles of 32 keys make, and 128 at most.
+pub fn splits(blocks: usize, size: usize, keys: usize, sms: usize) -> usize {
     let places = BLOCKS_PER_SM * sms.max(1);
-    if blocks == 0 || keys == 0 || blocks.saturating_mul(4) >= places {
+    let enough = blocks.saturating_mul(5) >= 4 * sms && blocks.saturating_mul(4 * size) >= places;
+    if blocks == 0 || keys == 0 || enough {
         return 1;
     }
     let tiles = keys.div_ceil(TILE);
     let of_whole_tiles = |&splits: &usize| tiles.div_ceil(tiles.div_ceil(splits)) == splits;
     let possible = || (1..=tiles.min(MAX_SPLITS)).filter(of_whole_tiles);
     let efficiency = |splits: usize| {
-        let waves = (splits * blocks) as f64 / places as f64;
+        let waves = (splits * blocks * size) as f64 / places as f64;
         waves / waves.ceil()
     };
     let best = possible().map(efficiency).fold(0.0, f64::max);
@@ -50,42 +51,44 @@ mod tests {
     #[test]
     fn one_sequence_fills_the_device() {
         for heads in [8, 32] {
-            let blocks = heads * splits(heads, 65_536, H100);
+            let blocks = heads * splits(heads, 1, 65_536, H100);
             assert!((H100..=4 * H100).contains(&blocks), "{heads}: {blocks}");
         }
-        assert_eq!(splits(8, 65_536, H100), 56); // 448 of 528 places
+        assert_eq!(splits(8, 1, 65_536, H100), 56); // 448 of 528 places
     }
 
     #[test]
     fn nothing_is_split_that_fills_the_device_or_is_short() {
-        assert_eq!(splits(H100, 65_536, H100), 1);
-        assert_eq!(splits(H100 - 4, 65_536, H100), 4);
-        assert_eq!(splits(8, 32, H100), 1);
-        assert_eq!(splits(8, 0, H100), 1);
-        assert_eq!(splits(0, 1000, H100), 1);
-        assert_eq!(splits(8, 1000, 0), 1);
+        assert_eq!(splits(H100, 1, 65_536, H100), 1);
+        assert_eq!(splits(H100 - 4, 1, 65_536, H100), 4);
+        assert_eq!(splits(106, 2, 65_536, H100), 1);
+        assert_eq!(splits(105, 2, 65_536, H100), 5);
+        assert_eq!(splits(8, 1, 32, H100), 1);
+        assert_eq!(splits(8, 1, 0, H100), 1);
+        assert_eq!(splits(0, 1, 1000, H100), 1);
+        assert_eq!(splits(8, 1, 1000, 0), 1);
     }
 
     #[test]
     fn a_part_is_never_tiny_and_there_are_not_too_many() {
-        assert_eq!(splits(1, 65_536, H100), 114); // at least 85% of 128, of whole tiles
-        assert!(splits(1, 100, H100) <= 4);
-        assert!(splits(1, 1 << 30, H100) <= MAX_SPLITS);
+        assert_eq!(splits(1, 1, 65_536, H100), 114); // at least 85% of 128, of whole tiles
+        assert!(splits(1, 1, 100, H100) <= 4);
+        assert!(splits(1, 1, 1 << 30, H100) <= MAX_SPLITS);
     }
 
     /// 14 parts of 37 keys would take two tiles each, as 8 parts of 64 do.
     #[test]
     fn parts_are_whole_tiles() {
-        assert_eq!(splits(32, 512, H100), 16);
-        assert_eq!(splits(32, 513, H100), 9); // of 64 keys: 17 parts of 32 would begin a second wave
+        assert_eq!(splits(32, 1, 512, H100), 16);
+        assert_eq!(splits(32, 1, 513, H100), 9); // of 64 keys: 17 parts of 32 would begin a second wave
         for keys in [1usize, 31, 32, 33, 100, 1000, 4096, 5000] {
             for blocks in [1, 8, 100] {
                 let size = keys
-                    .div_ceil(splits(blocks, keys, H100))
+                    .div_ceil(splits(blocks, 1, keys, H100))
                     .next_multiple_of(TILE);
                 assert_eq!(
                     keys.div_ceil(size),
-                    splits(blocks, keys, H100),
+                    splits(blocks, 1, keys, H100),
                     "{keys} {blocks}"
                 );
             }
@@ -96,7 +99,7 @@ mod tests {
     #[test]
     fn no_wave_is_nearly_empty() {
         for blocks in 1..512 {
-            let chosen = splits(blocks, 1 << 20, H100);
+            let chosen = splits(blocks, 1, 1 << 20, H100);
             let waves = |splits: usize| (splits * blocks) as f64 / (4 * H100) as f64;
             let efficiency = |splits| waves(splits) / waves(splits).ceil();
             if chosen > 1 {
