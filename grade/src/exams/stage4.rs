@@ -38,6 +38,14 @@ const COUNTED: [(&str, [usize; 4], Means); 3] = [
 ];
 
 impl OnTensorCores {
+    /// Those of [`COUNTED`] whose means this task asks for.
+    fn counted_problems(&self) -> impl Iterator<Item = (&'static str, [usize; 4], Means)> {
+        let asked = self.means();
+        COUNTED
+            .into_iter()
+            .filter(|(_, _, means)| asked.contains(means))
+    }
+
     fn learner<'a>(&self, rig: &Rig<'a>) -> Bonus<'a> {
         Bonus {
             remote: rig.remote,
@@ -123,9 +131,8 @@ impl Exam for OnTensorCores {
     }
 
     fn counted(&self) -> Vec<(&'static str, Means)> {
-        let all = COUNTED.into_iter().map(|(case, _, means)| (case, means));
-        all.filter(|(_, means)| self.means().contains(means))
-            .collect()
+        let problems = self.counted_problems();
+        problems.map(|(case, _, means)| (case, means)).collect()
     }
 
     fn timed_case(&self) -> &'static str {
@@ -133,9 +140,16 @@ impl Exam for OnTensorCores {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
+        let counted: Option<_>;
         let (problems, seed): (&[_], _) = match input {
             Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
-            Input::Counted(place) => (&[(COUNTED[place].1, false)], 0),
+            Input::Counted(place) => {
+                counted = self
+                    .counted_problems()
+                    .nth(place)
+                    .map(|(_, sizes, _)| (sizes, false));
+                (counted.as_slice(), 0)
+            }
             Input::WithoutKeys => (&WITHOUT_KEYS, 0),
             _ => (&SMALL, 0),
         };
