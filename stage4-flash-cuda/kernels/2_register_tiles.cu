@@ -34,8 +34,8 @@ constexpr int ROWS = 8;                          // queries of a thread: ty + TY
 constexpr int TY = BLOCK_Q / ROWS;
 constexpr int TX = THREADS / TY;                 // threads that share a query
 constexpr int KEYS = BLOCK_KV / TX;              // keys of a thread: tx + TX * n
-constexpr int CHUNKS = HEAD_DIM / 4;             // vectors of a row
-constexpr int PIECES = (CHUNKS + TX - 1) / TX;   // vectors of o of a thread: tx + TX * c
+constexpr int VECTORS = HEAD_DIM / 4;            // vectors of a row
+constexpr int PIECES = (VECTORS + TX - 1) / TX;  // vectors of o of a thread: tx + TX * c
 static_assert(HEAD_DIM % 4 == 0 && TX == 16 && BLOCK_KV % TX == 0, "a half warp shares rows of whole vectors");
 
 // Folds a value over the threads that share a query; all of them get the result.
@@ -55,9 +55,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiles(
     float* lse,       // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    __shared__ Vector q_smem[BLOCK_Q][CHUNKS];
-    __shared__ Vector k_smem[BLOCK_KV][CHUNKS | 1];  // odd: 8 lanes that read a column of k read all 32 banks
-    __shared__ Vector v_smem[BLOCK_KV][CHUNKS];
+    __shared__ Vector q_smem[BLOCK_Q][VECTORS];
+    __shared__ Vector k_smem[BLOCK_KV][VECTORS | 1];  // odd: 8 lanes that read a column of k read all 32 banks
+    __shared__ Vector v_smem[BLOCK_KV][VECTORS];
     __shared__ alignas(16) float p_smem[BLOCK_Q][BLOCK_KV | 16];  // two rows that a warp stores lie 16 banks apart
     const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
@@ -65,9 +65,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiles(
     const int tx = threadIdx.x % TX;
     const int ty = threadIdx.x / TX;
 #pragma unroll 1
-    for (int x = threadIdx.x; x < BLOCK_Q * CHUNKS; x += THREADS) {
-        const int i = first + x / CHUNKS;
-        q_smem[x / CHUNKS][x % CHUNKS] = i < nq ? q[(matrix * nq + i) * CHUNKS + x % CHUNKS] : Vector{};
+    for (int x = threadIdx.x; x < BLOCK_Q * VECTORS; x += THREADS) {
+        const int i = first + x / VECTORS;
+        q_smem[x / VECTORS][x % VECTORS] = i < nq ? q[(matrix * nq + i) * VECTORS + x % VECTORS] : Vector{};
     }
     float sum_reg[ROWS] = {};  // of this thread's keys
     Vector o_reg[ROWS][PIECES] = {};
@@ -78,17 +78,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiles(
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     for (int key = 0; key < key_end; key += BLOCK_KV) {
 #pragma unroll 2
-        for (int x = threadIdx.x; x < BLOCK_KV * CHUNKS; x += THREADS) {
-            const int j = key + x / CHUNKS;
-            const long long at = (matrix * nk + j) * CHUNKS + x % CHUNKS;
-            k_smem[x / CHUNKS][x % CHUNKS] = j < nk ? k[at] : Vector{};
-            v_smem[x / CHUNKS][x % CHUNKS] = j < nk ? v[at] : Vector{};
+        for (int x = threadIdx.x; x < BLOCK_KV * VECTORS; x += THREADS) {
+            const int j = key + x / VECTORS;
+            const long long at = (matrix * nk + j) * VECTORS + x % VECTORS;
+            k_smem[x / VECTORS][x % VECTORS] = j < nk ? k[at] : Vector{};
+            v_smem[x / VECTORS][x % VECTORS] = j < nk ? v[at] : Vector{};
         }
         __syncthreads();  // so that no thread reads q, k or v before every thread has stored its part
         // ANCHOR: scores
         float s_reg[ROWS][KEYS] = {};
 #pragma unroll 1  // the loops in it are unrolled, since registers have no index: 32 * KEYS multiply-adds
-        for (int c = 0; c < CHUNKS; c++) {
+        for (int c = 0; c < VECTORS; c++) {
             Vector q_reg[ROWS];
             for (int r = 0; r < ROWS; r++) {
                 q_reg[r] = q_smem[ty + TY * r][c];
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiles(
                 p_reg[r] = reinterpret_cast<const Vector&>(p_smem[ty + TY * r][j]);
             }
             for (int x = 0; x < 4; x++) {
-                for (int c = 0; c < PIECES && tx + TX * c < CHUNKS; c++) {
+                for (int c = 0; c < PIECES && tx + TX * c < VECTORS; c++) {
                     const Vector v_reg = v_smem[j + x][tx + TX * c];
                     for (int e = 0; e < 4 * ROWS; e++) {
                         pv_reg[e / 4][c].x[e % 4] += p_reg[e / 4].x[x] * v_reg.x[e % 4];
@@ -153,11 +153,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) register_tiles(
         const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         if (i < nq) {
-            for (int c = 0; c < PIECES && tx + TX * c < CHUNKS; c++) {
+            for (int c = 0; c < PIECES && tx + TX * c < VECTORS; c++) {
                 for (int w = 0; w < 4; w++) {
                     o_reg[r][c].x[w] *= inverse;
                 }
-                o[(matrix * nq + i) * CHUNKS + tx + TX * c] = o_reg[r][c];
+                o[(matrix * nq + i) * VECTORS + tx + TX * c] = o_reg[r][c];
             }
             if (tx == 0 && lse != nullptr) {
                 lse[matrix * nq + i] = max_reg[r] + logf(sum);  // log(0) = -inf

@@ -38,8 +38,8 @@ constexpr int ROWS = 8;                          // queries of a thread: ty + TY
 constexpr int TY = BLOCK_Q / ROWS;
 constexpr int TX = THREADS / TY;                 // threads that share a query
 constexpr int KEYS = BLOCK_KV / TX;              // keys of a thread: tx + TX * n
-constexpr int CHUNKS = HEAD_DIM / 4;             // vectors of a row
-constexpr int PIECES = (CHUNKS + TX - 1) / TX;   // vectors of o of a thread: tx + TX * c
+constexpr int VECTORS = HEAD_DIM / 4;            // vectors of a row
+constexpr int PIECES = (VECTORS + TX - 1) / TX;  // vectors of o of a thread: tx + TX * c
 static_assert(HEAD_DIM % 4 == 0 && TX == 16 && BLOCK_KV % TX == 0, "a half warp shares rows of whole vectors");
 
 // Starts a copy of 16 bytes, of which the first `bytes` are read and the rest are zeros.
@@ -64,10 +64,10 @@ __device__ void cp_async_wait_group() {
 template <int ROWS, int STRIDE>
 __device__ void copy_rows(Vector (&tile_smem)[ROWS][STRIDE], const Vector* matrix, int first, int end) {
 #pragma unroll 2
-    for (int x = threadIdx.x; x < ROWS * CHUNKS; x += THREADS) {
-        const int row = first + x / CHUNKS;
-        const Vector* source = matrix + static_cast<long long>(min(row, end - 1)) * CHUNKS + x % CHUNKS;
-        cp_async_cg_shared_global_16(&tile_smem[x / CHUNKS][x % CHUNKS], source, row < end ? 16 : 0);
+    for (int x = threadIdx.x; x < ROWS * VECTORS; x += THREADS) {
+        const int row = first + x / VECTORS;
+        const Vector* source = matrix + static_cast<long long>(min(row, end - 1)) * VECTORS + x % VECTORS;
+        cp_async_cg_shared_global_16(&tile_smem[x / VECTORS][x % VECTORS], source, row < end ? 16 : 0);
     }
     cp_async_commit_group();
 }
@@ -89,17 +89,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) async_copy(
     float* lse,       // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    __shared__ Vector q_smem[BLOCK_Q][CHUNKS];
-    __shared__ Vector k_smem[BLOCK_KV][CHUNKS | 1];  // odd: 8 lanes that read a column of k read all 32 banks
-    __shared__ Vector v_smem[BLOCK_KV][CHUNKS];
+    __shared__ Vector q_smem[BLOCK_Q][VECTORS];
+    __shared__ Vector k_smem[BLOCK_KV][VECTORS | 1];  // odd: 8 lanes that read a column of k read all 32 banks
+    __shared__ Vector v_smem[BLOCK_KV][VECTORS];
     __shared__ alignas(16) float p_smem[BLOCK_Q][BLOCK_KV | 16];  // two rows that a warp stores lie 16 banks apart
     const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
     const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
     const int tx = threadIdx.x % TX;
     const int ty = threadIdx.x / TX;
-    const Vector* k_head = k + matrix * nk * CHUNKS;
-    const Vector* v_head = v + matrix * nk * CHUNKS;
+    const Vector* k_head = k + matrix * nk * VECTORS;
+    const Vector* v_head = v + matrix * nk * VECTORS;
     float sum_reg[ROWS] = {};  // of this thread's keys
     Vector o_reg[ROWS][PIECES] = {};
     float max_reg[ROWS];
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) async_copy(
     }
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     if (key_end > 0) {
-        copy_rows(q_smem, q + matrix * nq * CHUNKS, first, nq);
+        copy_rows(q_smem, q + matrix * nq * VECTORS, first, nq);
         copy_rows(k_smem, k_head, 0, nk);
     }
     for (int key = 0; key < key_end; key += BLOCK_KV) {
@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) async_copy(
         // ANCHOR: scores
         float s_reg[ROWS][KEYS] = {};
 #pragma unroll 1  // the loops in it are unrolled, since registers have no index: 32 * KEYS multiply-adds
-        for (int c = 0; c < CHUNKS; c++) {
+        for (int c = 0; c < VECTORS; c++) {
             Vector q_reg[ROWS];
             for (int r = 0; r < ROWS; r++) {
                 q_reg[r] = q_smem[ty + TY * r][c];
@@ -164,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) async_copy(
                 p_reg[r] = reinterpret_cast<const Vector&>(p_smem[ty + TY * r][j]);
             }
             for (int x = 0; x < 4; x++) {
-                for (int c = 0; c < PIECES && tx + TX * c < CHUNKS; c++) {
+                for (int c = 0; c < PIECES && tx + TX * c < VECTORS; c++) {
                     const Vector v_reg = v_smem[j + x][tx + TX * c];
                     for (int e = 0; e < 4 * ROWS; e++) {
                         pv_reg[e / 4][c].x[e % 4] += p_reg[e / 4].x[x] * v_reg.x[e % 4];
@@ -186,11 +186,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) async_copy(
         const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
         if (i < nq) {
-            for (int c = 0; c < PIECES && tx + TX * c < CHUNKS; c++) {
+            for (int c = 0; c < PIECES && tx + TX * c < VECTORS; c++) {
                 for (int w = 0; w < 4; w++) {
                     o_reg[r][c].x[w] *= inverse;
                 }
-                o[(matrix * nq + i) * CHUNKS + tx + TX * c] = o_reg[r][c];
+                o[(matrix * nq + i) * VECTORS + tx + TX * c] = o_reg[r][c];
             }
             if (tx == 0 && lse != nullptr) {
                 lse[matrix * nq + i] = max_reg[r] + logf(sum);  // log(0) = -inf

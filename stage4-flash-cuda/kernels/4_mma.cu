@@ -34,20 +34,20 @@
 using Half = unsigned short;  // the bits of an f16
 
 struct alignas(16) Vector {
-    Half x[8];
+    unsigned x[4];  // 8 f16 in 4 words: the compiler moves a member at a time
 };
 
-constexpr int CHUNKS = HEAD_DIM / 8;  // vectors of a row
+constexpr int VECTORS = HEAD_DIM / 8;  // vectors of a row
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
 // Copies rows [first, first + ROWS) of a matrix that ends before row `end`; the others are zeros.
 template <int ROWS>
 __device__ void copy_rows(Half (&tile_smem)[ROWS][HEAD_DIM], const Vector* matrix, int first, int end) {
 #pragma unroll 4
-    for (int x = threadIdx.x; x < ROWS * CHUNKS; x += THREADS) {
-        const int row = first + x / CHUNKS;
-        const Vector* source = matrix + static_cast<long long>(row) * CHUNKS + x % CHUNKS;
-        reinterpret_cast<Vector&>(tile_smem[x / CHUNKS][x % CHUNKS * 8]) = row < end ? *source : Vector{};
+    for (int x = threadIdx.x; x < ROWS * VECTORS; x += THREADS) {
+        const int row = first + x / VECTORS;
+        const Vector* source = matrix + static_cast<long long>(row) * VECTORS + x % VECTORS;
+        reinterpret_cast<Vector&>(tile_smem[x / VECTORS][x % VECTORS * 8]) = row < end ? *source : Vector{};
     }
 }
 
@@ -78,14 +78,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     const int row = threadIdx.x / 32 * 16;           // first query of the warp, in the tile
     const int g = threadIdx.x % 32 / 4;
     const int t = threadIdx.x % 4;
-    copy_rows(q_smem, q + matrix * nq * CHUNKS, first, nq);
+    copy_rows(q_smem, q + matrix * nq * VECTORS, first, nq);
     float o_reg[HEAD_DIM / 8][4] = {};
     float sum_reg[2] = {};  // of rows g and g + 8: this lane's keys
     float max_reg[2] = {-INFINITY, -INFINITY};
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     for (int key = 0; key < key_end; key += BLOCK_KV) {
-        copy_rows(k_smem, k + matrix * nk * CHUNKS, key, nk);
-        copy_rows(v_smem, v + matrix * nk * CHUNKS, key, nk);
+        copy_rows(k_smem, k + matrix * nk * VECTORS, key, nk);
+        copy_rows(v_smem, v + matrix * nk * VECTORS, key, nk);
         __syncthreads();  // so that no thread reads q, k or v before every thread has stored its part
         // ANCHOR: scores
         float s_reg[BLOCK_KV / 8][4] = {};
@@ -154,11 +154,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
         }
     }
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
-    for (int x = threadIdx.x % 32; x < 16 * CHUNKS; x += 32) {
-        const int i = first + row + x / CHUNKS;
+    for (int x = threadIdx.x % 32; x < 16 * VECTORS; x += 32) {
+        const int i = first + row + x / VECTORS;
         if (i < nq) {
-            o[(matrix * nq + i) * CHUNKS + x % CHUNKS] =
-                reinterpret_cast<const Vector&>(q_smem[row + x / CHUNKS][x % CHUNKS * 8]);
+            o[(matrix * nq + i) * VECTORS + x % VECTORS] =
+                reinterpret_cast<const Vector&>(q_smem[row + x / VECTORS][x % VECTORS * 8]);
         }
     }
 }

@@ -40,27 +40,27 @@ struct alignas(16) Vector {
     unsigned x[4];  // 8 f16
 };
 
-constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
-constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
+constexpr int VECTORS = HEAD_DIM / 8;              // vectors of a row
+constexpr int PLACES = VECTORS < 8 ? VECTORS : 8;  // vectors of a row that swap places
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
 // ANCHOR: place
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// The place of a vector of a row. Rows shorter than 128 bytes share their banks
 // with 8 / PLACES - 1 others.
 template <int ROWS>
-__device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
-    return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
+__device__ Vector& at(Vector (&tile_smem)[ROWS][VECTORS], int row, int vector) {
+    return tile_smem[row][vector ^ row * PLACES / 8 % PLACES];
 }
 // ANCHOR_END: place
 
 // Copies rows [first, first + ROWS) of a matrix that ends before row `end`; the others are zeros.
 template <int ROWS>
-__device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matrix, int first, int end) {
+__device__ void copy_rows(Vector (&tile_smem)[ROWS][VECTORS], const Vector* matrix, int first, int end) {
 #pragma unroll 4
-    for (int x = threadIdx.x; x < ROWS * CHUNKS; x += THREADS) {
-        const int row = first + x / CHUNKS;
-        const Vector* source = matrix + static_cast<long long>(row) * CHUNKS + x % CHUNKS;
-        at(tile_smem, x / CHUNKS, x % CHUNKS) = row < end ? *source : Vector{};
+    for (int x = threadIdx.x; x < ROWS * VECTORS; x += THREADS) {
+        const int row = first + x / VECTORS;
+        const Vector* source = matrix + static_cast<long long>(row) * VECTORS + x % VECTORS;
+        at(tile_smem, x / VECTORS, x % VECTORS) = row < end ? *source : Vector{};
     }
 }
 
@@ -72,9 +72,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
     float* lse,       // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    __shared__ Vector q_smem[BLOCK_Q][CHUNKS];
-    __shared__ Vector k_smem[BLOCK_KV][CHUNKS];
-    __shared__ Vector v_smem[BLOCK_KV][CHUNKS];
+    __shared__ Vector q_smem[BLOCK_Q][VECTORS];
+    __shared__ Vector k_smem[BLOCK_KV][VECTORS];
+    __shared__ Vector v_smem[BLOCK_KV][VECTORS];
     const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
     const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
@@ -82,18 +82,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
     const int lane = threadIdx.x % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    copy_rows(q_smem, q + matrix * nq * CHUNKS, first, nq);
+    copy_rows(q_smem, q + matrix * nq * VECTORS, first, nq);
     float o_reg[HEAD_DIM / 8][4] = {};
     float sum_reg[2] = {};  // of rows g and g + 8: this lane's keys
     float max_reg[2] = {-INFINITY, -INFINITY};
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     for (int key = 0; key < key_end; key += BLOCK_KV) {
-        copy_rows(k_smem, k + matrix * nk * CHUNKS, key, nk);
-        copy_rows(v_smem, v + matrix * nk * CHUNKS, key, nk);
+        copy_rows(k_smem, k + matrix * nk * VECTORS, key, nk);
+        copy_rows(v_smem, v + matrix * nk * VECTORS, key, nk);
         __syncthreads();  // so that no thread reads q, k or v before every thread has stored its part
         // ANCHOR: scores
         float s_reg[BLOCK_KV / 8][4] = {};
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned q_reg[4];  // 16 rows of q x 16 columns
             ldmatrix_x4(q_reg, shared_address(&at(q_smem, row + lane % 16, c + lane / 16)));
             for (int n = 0; n < BLOCK_KV / 8; n += 2) {
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
         const int i = first + row + g + 8 * r;
         const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        for (int n = 0; n < CHUNKS; n++) {
+        for (int n = 0; n < VECTORS; n++) {
             at(q_smem, row + g + 8 * r, n).x[t] =
                 cvt_rn_f16x2_f32(o_reg[n][2 * r] * inverse, o_reg[n][2 * r + 1] * inverse);
         }
@@ -158,10 +158,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) swizzle(
         }
     }
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
-    for (int x = lane; x < 16 * CHUNKS; x += 32) {
-        const int i = first + row + x / CHUNKS;
+    for (int x = lane; x < 16 * VECTORS; x += 32) {
+        const int i = first + row + x / VECTORS;
         if (i < nq) {
-            o[(matrix * nq + i) * CHUNKS + x % CHUNKS] = at(q_smem, row + x / CHUNKS, x % CHUNKS);
+            o[(matrix * nq + i) * VECTORS + x % VECTORS] = at(q_smem, row + x / VECTORS, x % VECTORS);
         }
     }
 }

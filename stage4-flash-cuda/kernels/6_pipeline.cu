@@ -41,31 +41,31 @@ struct alignas(16) Vector {
     unsigned x[4];  // 8 f16
 };
 
-constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
-constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
+constexpr int VECTORS = HEAD_DIM / 8;              // vectors of a row
+constexpr int PLACES = VECTORS < 8 ? VECTORS : 8;  // vectors of a row that swap places
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr float LOWEST = -3.40282347e38f;          // of all finite f32
 constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == 2 * BLOCK_Q, "whole tiles; a warp has 16 queries");
 
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// The place of a vector of a row. Rows shorter than 128 bytes share their banks
 // with 8 / PLACES - 1 others.
 template <int ROWS>
-__device__ Vector& at(Vector (&tile_smem)[ROWS][CHUNKS], int row, int chunk) {
-    return tile_smem[row][chunk ^ row * PLACES / 8 % PLACES];
+__device__ Vector& at(Vector (&tile_smem)[ROWS][VECTORS], int row, int vector) {
+    return tile_smem[row][vector ^ row * PLACES / 8 % PLACES];
 }
 
 // ANCHOR: copy
 // Starts the copy of rows [first, first + ROWS) of a matrix that ends before row `end`; the
 // others are zeros. One group.
 template <int ROWS>
-__device__ void copy_rows(Vector (&tile_smem)[ROWS][CHUNKS], const Vector* matrix, int first, int end) {
+__device__ void copy_rows(Vector (&tile_smem)[ROWS][VECTORS], const Vector* matrix, int first, int end) {
 #pragma unroll 4
-    for (int x = threadIdx.x; x < ROWS * CHUNKS; x += THREADS) {
-        const int row = first + x / CHUNKS;
-        const Vector* source = matrix + static_cast<long long>(min(row, end - 1)) * CHUNKS + x % CHUNKS;
-        cp_async_cg_shared_global_16(shared_address(&at(tile_smem, x / CHUNKS, x % CHUNKS)), source, row < end ? 16 : 0);
+    for (int x = threadIdx.x; x < ROWS * VECTORS; x += THREADS) {
+        const int row = first + x / VECTORS;
+        const Vector* source = matrix + static_cast<long long>(min(row, end - 1)) * VECTORS + x % VECTORS;
+        cp_async_cg_shared_global_16(shared_address(&at(tile_smem, x / VECTORS, x % VECTORS)), source, row < end ? 16 : 0);
     }
     cp_async_commit_group();
 }
@@ -79,9 +79,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     float* lse,       // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    __shared__ Vector q_smem[BLOCK_Q][CHUNKS];
-    __shared__ Vector k_smem[BLOCK_KV][CHUNKS];
-    __shared__ Vector v_smem[BLOCK_KV][CHUNKS];
+    __shared__ Vector q_smem[BLOCK_Q][VECTORS];
+    __shared__ Vector k_smem[BLOCK_KV][VECTORS];
+    __shared__ Vector v_smem[BLOCK_KV][VECTORS];
     const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
     const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     const int lane = threadIdx.x % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const Vector* k_head = k + matrix * nk * CHUNKS;
-    const Vector* v_head = v + matrix * nk * CHUNKS;
+    const Vector* k_head = k + matrix * nk * VECTORS;
+    const Vector* v_head = v + matrix * nk * VECTORS;
     const float factor = fmaxf(fabsf(scale) * LOG2_E, 1e-37f);  // so small, it makes all scores 0, as 0 does
     const unsigned sign = scale < 0.0f ? 0x80008000u : 0u;
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
@@ -98,13 +98,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
     if (key_end > 0) {
         copy_rows(k_smem, k_head, 0, nk);
     }
-    for (int x = threadIdx.x; x < BLOCK_Q * CHUNKS; x += THREADS) {
-        const int i = first + x / CHUNKS;
-        Vector vector = i < nq ? q[(matrix * nq + i) * CHUNKS + x % CHUNKS] : Vector{};
+    for (int x = threadIdx.x; x < BLOCK_Q * VECTORS; x += THREADS) {
+        const int i = first + x / VECTORS;
+        Vector vector = i < nq ? q[(matrix * nq + i) * VECTORS + x % VECTORS] : Vector{};
         for (unsigned& word : vector.x) {
             word ^= sign;
         }
-        at(q_smem, x / CHUNKS, x % CHUNKS) = vector;
+        at(q_smem, x / VECTORS, x % VECTORS) = vector;
     }
     float o_reg[HEAD_DIM / 8][4] = {};
     float sum_reg[2] = {};  // of rows g and g + 8: this lane's keys
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
         // ANCHOR_END: wait_for_k
         // ANCHOR: scores
         float s_reg[BLOCK_KV / 8][4] = {};
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned q_reg[4];  // 16 rows of q x 16 columns
             ldmatrix_x4(q_reg, shared_address(&at(q_smem, row + lane % 16, c + lane / 16)));
             for (int n = 0; n < BLOCK_KV / 8; n += 2) {
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
         const int i = first + row + g + 8 * r;
         const float sum = row_sum(sum_reg[r]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        for (int n = 0; n < CHUNKS; n++) {
+        for (int n = 0; n < VECTORS; n++) {
             at(q_smem, row + g + 8 * r, n).x[t] =
                 cvt_rn_f16x2_f32(o_reg[n][2 * r] * inverse, o_reg[n][2 * r + 1] * inverse);
         }
@@ -206,10 +206,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) pipeline(
         }
     }
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
-    for (int x = lane; x < 16 * CHUNKS; x += 32) {
-        const int i = first + row + x / CHUNKS;
+    for (int x = lane; x < 16 * VECTORS; x += 32) {
+        const int i = first + row + x / VECTORS;
         if (i < nq) {
-            o[(matrix * nq + i) * CHUNKS + x % CHUNKS] = at(q_smem, row + x / CHUNKS, x % CHUNKS);
+            o[(matrix * nq + i) * VECTORS + x % VECTORS] = at(q_smem, row + x / VECTORS, x % VECTORS);
         }
     }
 }

@@ -37,29 +37,29 @@ struct alignas(16) Vector {
     unsigned x[4];  // 8 f16
 };
 
-constexpr int CHUNKS = HEAD_DIM / 8;               // vectors of a row
+constexpr int VECTORS = HEAD_DIM / 8;              // vectors of a row
 constexpr int ROW = HEAD_DIM * 2;                  // bytes of a row
-constexpr int PLACES = CHUNKS < 8 ? CHUNKS : 8;    // vectors of a row that swap places
+constexpr int PLACES = VECTORS < 8 ? VECTORS : 8;  // vectors of a row that swap places
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr float LOWEST = -3.40282347e38f;          // of all finite f32
 constexpr float ROOM = 8.0f;                       // log2 of the largest p
 static_assert(HEAD_DIM % 16 == 0 && BLOCK_KV % 16 == 0 && THREADS == BLOCK_Q, "whole tiles; a warp has 32 queries");
-static_assert(BLOCK_KV * CHUNKS % THREADS == 0 && THREADS % CHUNKS == 0, "threads copy equally many vectors");
+static_assert(BLOCK_KV * VECTORS % THREADS == 0 && THREADS % VECTORS == 0, "threads copy equally many vectors");
 
-// The place of vector `chunk` of a row. Rows shorter than 128 bytes share their banks
+// The place of a vector of a row. Rows shorter than 128 bytes share their banks
 // with 8 / PLACES - 1 others.
-__device__ int at(int row, int chunk) {
-    return row * CHUNKS + (chunk ^ row * PLACES / 8 % PLACES);
+__device__ int at(int row, int vector) {
+    return row * VECTORS + (vector ^ row * PLACES / 8 % PLACES);
 }
 
 // Starts the copy of this thread's vectors of a tile, the first from `source` to `target`. One
 // group. `bytes` tells how many of a vector are read; the rest are zeros.
 template <typename Bytes>
 __device__ void copy_vectors(unsigned target_smem, const Vector* source, Bytes bytes) {
-    for (int r = 0; r < BLOCK_KV; r += THREADS / CHUNKS) {
+    for (int r = 0; r < BLOCK_KV; r += THREADS / VECTORS) {
         const unsigned target = (target_smem ^ r * PLACES / 8 % PLACES * 16) + r * ROW;
-        cp_async_cg_shared_global_16(target, source + r * CHUNKS, bytes(r));
+        cp_async_cg_shared_global_16(target, source + r * VECTORS, bytes(r));
     }
     cp_async_commit_group();
 }
@@ -67,7 +67,7 @@ __device__ void copy_vectors(unsigned target_smem, const Vector* source, Bytes b
 // The same for a tile of a matrix that ends `rows` rows below its first.
 __device__ void copy_tile(unsigned target_smem, const Vector* source, int rows) {
     if (rows < BLOCK_KV) {
-        const int own = rows - threadIdx.x / CHUNKS;
+        const int own = rows - threadIdx.x / VECTORS;
         copy_vectors(target_smem, source, [=](int r) { return r < own ? 16 : 0; });
     } else {
         copy_vectors(target_smem, source, [](int) { return 16; });
@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
     int nq, int nk, float scale, int causal
 ) {
     extern __shared__ __align__(256) Vector q_smem[];  // so that a step of columns flips no bit of a row's address
-    Vector* k_smem = q_smem + BLOCK_Q * CHUNKS;
-    Vector* v_smem = k_smem + BLOCK_KV * CHUNKS;
+    Vector* k_smem = q_smem + BLOCK_Q * VECTORS;
+    Vector* v_smem = k_smem + BLOCK_KV * VECTORS;
     const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
     const long long matrix = blockIdx.x / tiles;     // b * H + h
     const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
@@ -94,39 +94,39 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
     const int t = lane % 4;
     const float factor = fmaxf(fabsf(scale) * LOG2_E, 1e-37f);  // so small, it makes all scores 0, as 0 does
     const unsigned sign = scale < 0.0f ? 0x80008000u : 0u;
-    const Vector* k_own = k + matrix * nk * CHUNKS + threadIdx.x;  // this thread's first vector of a tile
-    const Vector* v_own = v + matrix * nk * CHUNKS + threadIdx.x;
-    const int own = at(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS);
+    const Vector* k_own = k + matrix * nk * VECTORS + threadIdx.x;  // this thread's first vector of a tile
+    const Vector* v_own = v + matrix * nk * VECTORS + threadIdx.x;
+    const int own = at(threadIdx.x / VECTORS, threadIdx.x % VECTORS);
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
     const int whole = causal ? min(nk, first + 1 + (nk - nq)) : nk;  // each query of the block sees the keys below
     if (key_end > 0) {
         copy_tile(shared_address(&k_smem[own]), k_own, nk);
     }
-    for (int x = threadIdx.x; x < BLOCK_Q * CHUNKS; x += THREADS) {
-        const int i = first + x / CHUNKS;
-        Vector vector = i < nq ? q[(matrix * nq + i) * CHUNKS + x % CHUNKS] : Vector{};
+    for (int x = threadIdx.x; x < BLOCK_Q * VECTORS; x += THREADS) {
+        const int i = first + x / VECTORS;
+        Vector vector = i < nq ? q[(matrix * nq + i) * VECTORS + x % VECTORS] : Vector{};
         for (unsigned& word : vector.x) {
             word ^= sign;
         }
-        q_smem[at(x / CHUNKS, x % CHUNKS)] = vector;
+        q_smem[at(x / VECTORS, x % VECTORS)] = vector;
     }
     // ANCHOR: lanes
     const unsigned q_lane = shared_address(&q_smem[at(row + lane % 16, lane / 16)]);
     const unsigned k_lane = shared_address(&k_smem[at(lane / 16 * 8 + lane % 8, lane / 8 % 2)]);
     const unsigned v_lane = shared_address(&v_smem[at(lane % 16, lane / 16)]);
     // ANCHOR_END: lanes
-    float o_reg[CHUNKS][2][4] = {};
+    float o_reg[VECTORS][2][4] = {};
     float sum_reg[4] = {};  // of rows g + 8 w: this lane's keys
     float max_reg[4] = {LOWEST, LOWEST, LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
     for (int key = 0; key < key_end; key += BLOCK_KV) {
         cp_async_wait_group<0>();
         __syncthreads();  // so that no thread reads q or k before all of it is there, or copies v while another reads it
         copy_tile(shared_address(&v_smem[own]), v_own, nk - key);
-        k_own += BLOCK_KV * CHUNKS;
-        v_own += BLOCK_KV * CHUNKS;
+        k_own += BLOCK_KV * VECTORS;
+        v_own += BLOCK_KV * VECTORS;
         // ANCHOR: scores
         float s_reg[BLOCK_KV / 8][2][4] = {};
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned q_reg[2][4];  // two tiles of 16 rows of q x 16 columns
             for (int m = 0; m < 2; m++) {
                 ldmatrix_x4(q_reg[m], (q_lane ^ c * 16) + 16 * m * ROW);
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
                 const float* s = &s_reg[j / 8 + e / 2 % 2][e / 4][e % 2 * 2];
                 p_reg[e / 4][e % 4] = cvt_rn_f16x2_f32(s[0], s[1]);
             }
-            for (int n = 0; n < CHUNKS; n += 2) {
+            for (int n = 0; n < VECTORS; n += 2) {
                 unsigned v_reg[4];  // 16 rows of v x 16 columns: b0 and b1 of 8 columns, then of the next 8
                 ldmatrix_x4_trans(v_reg, (v_lane ^ n * 16) + j * ROW);
                 for (int m = 0; m < 2; m++) {
@@ -208,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
         const int i = row + g + 8 * w;
         const float sum = row_sum(sum_reg[w]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        for (int n = 0; n < CHUNKS; n++) {
+        for (int n = 0; n < VECTORS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
             q_smem[at(i, n)].x[t] = cvt_rn_f16x2_f32(pair[0] * inverse, pair[1] * inverse);
         }
@@ -217,10 +217,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) reuse(
         }
     }
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
-    for (int x = lane; x < 32 * CHUNKS; x += 32) {
-        const int i = first + row + x / CHUNKS;
+    for (int x = lane; x < 32 * VECTORS; x += 32) {
+        const int i = first + row + x / VECTORS;
         if (i < nq) {
-            o[(matrix * nq + i) * CHUNKS + x % CHUNKS] = q_smem[at(row + x / CHUNKS, x % CHUNKS)];
+            o[(matrix * nq + i) * VECTORS + x % VECTORS] = q_smem[at(row + x / VECTORS, x % VECTORS)];
         }
     }
 }

@@ -38,27 +38,27 @@ struct alignas(8) Pair {
 
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / 32;
-constexpr int ROWS = 16;              // heads of q that a block serves
-constexpr int KEYS = 16;              // of a tile of a warp
-constexpr int STEP = WARPS * KEYS;    // from a tile of a warp to its next
-constexpr int CHUNKS = HEAD_MAX / 8;  // vectors of a row
-constexpr int STRIDE = CHUNKS + 1;    // from row to row: the 8 rows that ldmatrix reads lie in different banks
-constexpr float LARGEST = 32768.0f;   // p: so large that small ones keep their digits in f16
-static_assert(CHUNKS % 2 == 0 && 32 % CHUNKS == 0, "an odd stride; a warp copies whole rows");
+constexpr int ROWS = 16;               // heads of q that a block serves
+constexpr int KEYS = 16;               // of a tile of a warp
+constexpr int STEP = WARPS * KEYS;     // from a tile of a warp to its next
+constexpr int VECTORS = HEAD_MAX / 8;  // vectors of a row
+constexpr int STRIDE = VECTORS + 1;    // from row to row: the 8 rows that ldmatrix reads lie in different banks
+constexpr float LARGEST = 32768.0f;    // p: so large that small ones keep their digits in f16
+static_assert(VECTORS % 2 == 0 && 32 % VECTORS == 0, "an odd stride; a warp copies whole rows");
 
 using Tile = Vector[16][STRIDE];           // of q, k or v
 using Sums = Pair[ROWS][HEAD_MAX / 2 + 4];  // o of a warp: as large as two tiles
 
 // Starts the copy of a tile from row `key` on; zeros from row `end` and from column D on. A warp
 // copies a tile, as one group.
-__device__ void copy_tile(Tile& tile_smem, const Vector* matrix, int key, int end, int chunks) {
-    const int first = threadIdx.x % 32 / CHUNKS;
-    const int chunk = threadIdx.x % CHUNKS;
-    const Vector* source = matrix + static_cast<long long>(key + first) * chunks + chunk;
-    const int left = chunk < chunks ? end - key - first : 0;
-    for (int j = 0; j < KEYS; j += 32 / CHUNKS) {
+__device__ void copy_tile(Tile& tile_smem, const Vector* matrix, int key, int end, int vectors) {
+    const int first = threadIdx.x % 32 / VECTORS;
+    const int vector = threadIdx.x % VECTORS;
+    const Vector* source = matrix + static_cast<long long>(key + first) * vectors + vector;
+    const int left = vector < vectors ? end - key - first : 0;
+    for (int j = 0; j < KEYS; j += 32 / VECTORS) {
         const int bytes = j < left ? 16 : 0;
-        cp_async_cg_shared_global_16(shared_address(&tile_smem[first + j][chunk]), source + j * chunks, bytes);
+        cp_async_cg_shared_global_16(shared_address(&tile_smem[first + j][vector]), source + j * vectors, bytes);
     }
     cp_async_commit_group();
 }
@@ -99,13 +99,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     const int lane = threadIdx.x % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const int chunks = head_dim / 8;
-    const Vector* k = k_cache + kv_head * max_seq * chunks;
-    const Vector* v = v_cache + kv_head * max_seq * chunks;
+    const int vectors = head_dim / 8;
+    const Vector* k = k_cache + kv_head * max_seq * vectors;
+    const Vector* v = v_cache + kv_head * max_seq * vectors;
     Tile &k_smem = kv_smem[warp][0], &v_smem = kv_smem[warp][1];
     int key = part * size + warp * KEYS;
-    copy_tile(k_smem, k, key, end, chunks);
-    copy_tile(v_smem, v, key, end, chunks);
+    copy_tile(k_smem, k, key, end, vectors);
+    copy_tile(v_smem, v, key, end, vectors);
     for (int x = threadIdx.x; x < ROWS * HEAD_MAX / 2; x += THREADS) {
         const int r = x / (HEAD_MAX / 2);
         const int d = x % (HEAD_MAX / 2) * 2;
@@ -116,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
     }
     __syncthreads();  // so that no warp reads q before every thread has stored its part
 
-    float o_reg[CHUNKS][4] = {};
+    float o_reg[VECTORS][4] = {};
     float sum_reg[2] = {};  // of rows g and g + 8: this lane's keys
     float max_reg[2] = {-INFINITY, -INFINITY};
     for (; key < end; key += STEP) {
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
         __syncwarp();  // so that no lane reads k before every lane's part of it is there
         // ANCHOR: scores
         float s_reg[2][4] = {};
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned k_reg[4];  // 16 rows of k x 16 columns: b0 and b1 of 8 keys, then of the next 8
             ldmatrix_x4(k_reg, shared_address(&k_smem[lane / 16 * 8 + lane % 8][c + lane / 8 % 2]));
             for (int half = 0; half < 2; half++) {
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
         }
         // ANCHOR_END: scores
         __syncwarp();  // so that no lane copies the next k while another still reads this one
-        copy_tile(k_smem, k, key + STEP, end, chunks);
+        copy_tile(k_smem, k, key + STEP, end, vectors);
         float shrink[2];
         for (int r = 0; r < 2; r++) {
             float max = max_reg[r];
@@ -163,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
             const float* s = &s_reg[e / 2][e % 2 * 2];
             halves(s[0], s[1], p_reg[0][e], p_reg[1][e]);
         }
-        for (int n = 0; n < CHUNKS; n += 2) {
+        for (int n = 0; n < VECTORS; n += 2) {
             unsigned v_reg[4];  // 16 rows of v x 16 columns: b0 and b1 of 8 columns, then of the next 8
             ldmatrix_x4_trans(v_reg, shared_address(&v_smem[lane % 16][n + lane / 16]));
             for (int c = 0; c < 2; c++) {
@@ -178,14 +178,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) mma(
         }
         // ANCHOR_END: accumulate
         __syncwarp();  // so that no lane copies the next v while another still reads this one
-        copy_tile(v_smem, v, key + STEP, end, chunks);
+        copy_tile(v_smem, v, key + STEP, end, vectors);
     }
 
     cp_async_wait_group<0>();
     __syncwarp();  // so that no lane stores o over k and v before every lane's copies have ended
     for (int r = 0; r < 2; r++) {
         const int row = g + 8 * r;
-        for (int n = 0; n < CHUNKS; n++) {
+        for (int n = 0; n < VECTORS; n++) {
             reinterpret_cast<Sums&>(kv_smem[warp])[row][4 * n + t] = {o_reg[n][2 * r], o_reg[n][2 * r + 1]};
         }
         const float sum = row_sum(sum_reg[r]);

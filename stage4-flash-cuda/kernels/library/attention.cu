@@ -45,9 +45,9 @@ constexpr int ROWS = 8;                      // queries of a thread: ty + TY * r
 constexpr int TY = BLOCK_Q / ROWS;
 constexpr int TX = THREADS / TY;             // threads that share a row
 constexpr int KEYS = BLOCK_KV / TX;          // keys of a thread: tx + TX * n
-constexpr int CHUNKS = (HEAD_DIM + 3) / 4;   // vectors of 4 in a row of q, k or v; the last is filled up with zeros
-constexpr int QK_STRIDE = 4 * (CHUNKS | 1);  // floats of a row of q_smem and k_smem
-constexpr int V_STRIDE = 4 * CHUNKS;
+constexpr int VECTORS = (HEAD_DIM + 3) / 4;   // vectors of 4 in a row of q, k or v; the last is filled up with zeros
+constexpr int QK_STRIDE = 4 * (VECTORS | 1);  // floats of a row of q_smem and k_smem
+constexpr int V_STRIDE = 4 * VECTORS;
 constexpr int P_STRIDE = BLOCK_KV + TX % 32;
 constexpr int K_FLOATS = BLOCK_KV * QK_STRIDE;
 constexpr int P_FLOATS = BLOCK_Q * P_STRIDE;
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
         // ANCHOR: scores
         float s_reg[ROWS][KEYS] = {};
 #pragma unroll 1
-        for (int d = 0; d < 4 * CHUNKS; d += 4) {
+        for (int d = 0; d < 4 * VECTORS; d += 4) {
             Vector<4> q_reg[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {

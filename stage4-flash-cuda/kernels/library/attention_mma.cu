@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         cp_async_wait_group<0>();
         __syncthreads();  // so that no thread changes the sign of a vector before it is there
         for (int x = threadIdx.x; x < BLOCK_Q * STRIDE * 4; x += THREADS) {
-            if (x / 4 % STRIDE < CHUNKS) {
+            if (x / 4 % STRIDE < VECTORS) {
                 q_smem[x / 4].x[x % 4] ^= 0x80008000u;
             }
         }
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     unsigned v_lane = shared_address(&v_smem[at(lane % 16, lane / 16)]);
     // The row of score e among those of its lane.
     const auto pair_row = [](int e) { return e / 4 % TILES * 2 + e / 2 % 2; };
-    float o_reg[CHUNKS][TILES][4] = {};
+    float o_reg[VECTORS][TILES][4] = {};
     float sum_reg[2 * TILES] = {};  // of rows g + 8 w: this lane's keys
     float max_reg[2 * TILES];       // what is subtracted from scores: at most ROOM below their maximum
 #pragma unroll
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         rows.copy<BLOCK_Q + BLOCK_KV, BLOCK_KV>(v_head, problem.v.row, key, masks.keys);
         float s_reg[BLOCK_KV / 8][TILES][4] = {};
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned q_reg[TILES][4];  // tiles of 16 rows of q x 16 columns
             for (int m = 0; m < TILES; m++) {
                 ldmatrix_x4(q_reg[m], behind(q_lane, 16 * m, c));
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
                 max_reg[w] = max;
                 far |= fabsf(max) > FAR;
                 sum_reg[w] *= shrink;
-                for (int e = 0; e < CHUNKS * 2; e++) {
+                for (int e = 0; e < VECTORS * 2; e++) {
                     o_reg[e / 2][w / 2][w % 2 * 2 + e % 2] *= shrink;
                 }
             }
@@ -212,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
                 const float* s = &s_reg[j / 8 + e / 2 % 2][e / 4][e % 2 * 2];
                 p_reg[e / 4][e % 4] = Half::round_pair(s[0], s[1]);
             }
-            for (int n = 0; n < CHUNKS; n += 2) {
+            for (int n = 0; n < VECTORS; n += 2) {
                 unsigned v_reg[4];  // 16 rows of v x 16 columns: b0 and b1 of 8 columns, then of the next 8
                 ldmatrix_x4_trans(v_reg, behind(v_lane, j, n));
                 for (int m = 0; m < TILES; m++) {
@@ -235,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         const int i = row + g + 8 * w;
         const float sum = row_sum(sum_reg[w]);
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        for (int n = 0; n < CHUNKS; n++) {
+        for (int n = 0; n < VECTORS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
             char* target = reinterpret_cast<char*>(q_smem) + behind(o_lane, 0, n) + 8 * w * ROW;
             *reinterpret_cast<unsigned*>(target) = Half::round_pair(pair[0] * inverse, pair[1] * inverse);

@@ -14,24 +14,24 @@ struct alignas(16) Vector {
     unsigned x[4];  // 8 elements
 };
 
-constexpr int CHUNKS = (HEAD_DIM + 15) / 16 * 2;  // vectors of a row that are multiplied
-constexpr bool SWIZZLED = CHUNKS % 8 == 0;
-constexpr int STRIDE = SWIZZLED ? CHUNKS : CHUNKS | 1;  // vectors from row to row
-constexpr int ROW = STRIDE * 16;                  // bytes
+constexpr int VECTORS = (HEAD_DIM + 15) / 16 * 2;  // vectors of a row that are multiplied
+constexpr bool SWIZZLED = VECTORS % 8 == 0;
+constexpr int STRIDE = SWIZZLED ? VECTORS : VECTORS | 1;  // vectors from row to row
+constexpr int ROW = STRIDE * 16;  // bytes
 // Threads that copy a row.
-constexpr int LANES = CHUNKS <= 2 ? 2 : CHUNKS <= 4 ? 4 : CHUNKS <= 8 ? 8 : CHUNKS <= 16 ? 16 : 32;
-constexpr int STEP = THREADS / LANES;             // rows that the threads copy at a time
+constexpr int LANES = VECTORS <= 2 ? 2 : VECTORS <= 4 ? 4 : VECTORS <= 8 ? 8 : VECTORS <= 16 ? 16 : 32;
+constexpr int STEP = THREADS / LANES;  // rows that the threads copy at a time
 
-// The place of vector `chunk` of a row.
-__device__ __forceinline__ int at(int row, int chunk) {
-    return row * STRIDE + (SWIZZLED ? chunk ^ row % 8 : chunk);
+// The place of a vector of a row.
+__device__ __forceinline__ int at(int row, int vector) {
+    return row * STRIDE + (SWIZZLED ? vector ^ row % 8 : vector);
 }
 
 // The address of the vector that lies `rows` rows, a multiple of 8, behind a vector and has a
-// number larger by `chunks`: where the own number has a bit, `chunks` has none.
-__device__ __forceinline__ unsigned behind(unsigned vector_smem, int rows, int chunks) {
-    const int swapped = SWIZZLED ? chunks % 8 : 0;
-    return (vector_smem ^ swapped * 16) + (chunks - swapped) * 16 + rows * ROW;
+// number larger by `vectors`: where the own number has a bit, `vectors` has none.
+__device__ __forceinline__ unsigned behind(unsigned vector_smem, int rows, int vectors) {
+    const int swapped = SWIZZLED ? vectors % 8 : 0;
+    return (vector_smem ^ swapped * 16) + (vectors - swapped) * 16 + rows * ROW;
 }
 
 // True if all rows of a matrix are vectors.
@@ -49,23 +49,23 @@ __device__ __forceinline__ void copy_vectors(unsigned target_smem, const Half* s
     }
 }
 
-// Rows of tiles in shared memory, and the part of each tile that this thread copies: vector `chunk`
-// of every STEP-th row from `row` on.
+// Rows of tiles in shared memory, and the part of each tile that this thread copies: one vector of
+// every STEP-th row from `row` on.
 struct Rows {
     Vector* rows_smem;
     int columns;   // D: behind it are zeros
     bool aligned;  // all matrices consist of vectors
     int row;
-    int chunk;
+    int vector;
     unsigned own_smem;  // the address of this thread's first vector
 
     __device__ Rows(Vector* rows_smem, int count, int columns, bool aligned)
-        : rows_smem(rows_smem), columns(columns), aligned(aligned), row(threadIdx.x / LANES), chunk(threadIdx.x % LANES),
-          own_smem(shared_address(&rows_smem[at(row, chunk)])) {
-        if (columns < CHUNKS * 8) {
-            for (int x = threadIdx.x; x < count * CHUNKS; x += THREADS) {
-                if (x % CHUNKS * 8 >= columns) {
-                    rows_smem[at(x / CHUNKS, x % CHUNKS)] = {};
+        : rows_smem(rows_smem), columns(columns), aligned(aligned), row(threadIdx.x / LANES), vector(threadIdx.x % LANES),
+          own_smem(shared_address(&rows_smem[at(row, vector)])) {
+        if (columns < VECTORS * 8) {
+            for (int x = threadIdx.x; x < count * VECTORS; x += THREADS) {
+                if (x % VECTORS * 8 >= columns) {
+                    rows_smem[at(x / VECTORS, x % VECTORS)] = {};
                 }
             }
             __syncthreads();  // so that no thread copies elements of a vector before it is cleared
@@ -79,8 +79,8 @@ struct Rows {
     __device__ __forceinline__ void copy(const Half* matrix, long long row_stride, int first, int end) const {
         static_assert(ROWS % STEP == 0, "threads copy equally many vectors");
         if (aligned) {
-            const Half* source = matrix + (first + row) * row_stride + chunk * 8;
-            if (chunk * 8 >= columns) {
+            const Half* source = matrix + (first + row) * row_stride + vector * 8;
+            if (vector * 8 >= columns) {
                 // The thread has no vector.
             } else if (first + ROWS <= end) {
                 copy_vectors<FIRST, FIRST + ROWS>(own_smem, source, STEP * row_stride);
@@ -94,9 +94,9 @@ struct Rows {
             }
         } else {
 #pragma unroll 1
-            for (int x = threadIdx.x; x < ROWS * CHUNKS * 8; x += THREADS) {
-                const int i = x / (CHUNKS * 8);
-                const int column = x % (CHUNKS * 8);
+            for (int x = threadIdx.x; x < ROWS * VECTORS * 8; x += THREADS) {
+                const int i = x / (VECTORS * 8);
+                const int column = x % (VECTORS * 8);
                 reinterpret_cast<Half*>(rows_smem + at(FIRST + i, column / 8))[column % 8] =
                     first + i < end && column < columns ? matrix[(first + i) * row_stride + column] : Half{};
             }

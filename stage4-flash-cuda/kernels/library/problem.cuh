@@ -7,7 +7,7 @@ struct Strides {  // in elements; columns are contiguous
 };
 
 // ANCHOR: problem
-// Passed by value; `Problem` in src/problem.rs is the same struct.
+// Passed by value; `Problem` in src/library/problem.rs is the same struct.
 struct Problem {
     Strides q;            // of q [B, H, nq, D]
     Strides k;            // of k [B, H / group, nk, D]

@@ -47,9 +47,9 @@ __device__ __forceinline__ void load_rows(
     long long row_stride,
     int first, int end, int columns
 ) {
-    constexpr int CHUNKS = (HEAD_DIM + 3) / 4;                // of a row
-    constexpr int LANES = common_power_of_2(CHUNKS, THREADS); // threads that share a row
-    constexpr int STEP = THREADS / LANES;                     // rows that are loaded together
+    constexpr int VECTORS = (HEAD_DIM + 3) / 4;                 // of a row
+    constexpr int LANES = common_power_of_2(VECTORS, THREADS);  // threads that share a row
+    constexpr int STEP = THREADS / LANES;                       // rows that are loaded together
     if constexpr (HEAD_DIM % 4 == 0 && LANES > 1 && ROWS % STEP == 0) {
         if (reinterpret_cast<unsigned long long>(matrix) % (4 * sizeof(T)) == 0 && row_stride % 4 == 0 && columns % 4 == 0) {
             const int row = threadIdx.x / LANES;
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_rows(
 #pragma unroll 4
             for (int i = 0; i < ROWS; i += STEP, source += STEP * row_stride) {
 #pragma unroll
-                for (int c = 0; c < 4 * CHUNKS; c += 4 * LANES) {
+                for (int c = 0; c < 4 * VECTORS; c += 4 * LANES) {
                     const Vector<4> zeros = {};
                     const Vector<4> value = i < rows && x + c < columns ? vector_at<4>(source + c) : zeros;
                     *reinterpret_cast<Vector<4>*>(target + i * STRIDE + c) = value;
@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_rows(
             return;
         }
     }
-    load_tile<ROWS, 4 * CHUNKS, STRIDE>(tile_smem, matrix, row_stride, first, end, columns);
+    load_tile<ROWS, 4 * VECTORS, STRIDE>(tile_smem, matrix, row_stride, first, end, columns);
 }
 // ANCHOR_END: load
 

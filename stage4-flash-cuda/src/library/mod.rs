@@ -41,11 +41,11 @@ fn threads_per_row(tile: Tile) -> usize {
 
 /// Dynamic shared memory of a block, in bytes.
 pub(crate) fn shared_bytes(columns: usize, tile: Tile) -> usize {
-    let chunks = columns.div_ceil(4);
-    let row = 4 * (chunks | 1);
+    let vectors = columns.div_ceil(4);
+    let row = 4 * (vectors | 1);
     let (q, k) = (tile.block_q * row, tile.block_kv * row);
     let p = tile.block_q * (tile.block_kv + threads_per_row(tile) % 32);
-    let v = tile.block_kv * 4 * chunks;
+    let v = tile.block_kv * 4 * vectors;
     (q + k.max(p) + v) * size_of::<f32>()
 }
 

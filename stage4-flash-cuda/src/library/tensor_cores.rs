@@ -27,15 +27,15 @@ pub const fn tile(head_dim: usize) -> Tile {
 }
 
 /// Vectors of 8 elements of a row that are multiplied.
-const fn chunks(columns: usize) -> usize {
+const fn vectors(columns: usize) -> usize {
     columns.div_ceil(16) * 2
 }
 
 /// Vectors from row to row in shared memory: `STRIDE` of `half_rows.cuh`.
 const fn stride(columns: usize) -> usize {
-    match chunks(columns) {
-        chunks if chunks.is_multiple_of(8) => chunks,
-        chunks => chunks | 1,
+    match vectors(columns) {
+        vectors if vectors.is_multiple_of(8) => vectors,
+        vectors => vectors | 1,
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) const fn shared_bytes(columns: usize, tile: Tile) -> usize {
 
 /// True if the kernel can be compiled with this tile, none of whose sizes is 0.
 pub(crate) fn suits(columns: usize, tile: Tile) -> bool {
-    let rows = tile.threads / chunks(columns).next_power_of_two(); // that the threads copy at a time
+    let rows = tile.threads / vectors(columns).next_power_of_two(); // that the threads copy at a time
     let tiles = 2 * tile.block_q / tile.threads; // of 16 queries, of a warp
     tile.threads.is_multiple_of(32)
         && [1, 2].contains(&tiles)

@@ -15,7 +15,7 @@ struct Cache {
 };
 
 // ANCHOR: problem
-// Passed by value; `Problem` in src/problem.rs is the same struct.
+// Passed by value; `Problem` in src/library/problem.rs is the same struct.
 struct Problem {
     Strides q;      // of q [B, H, nq, D]
     Strides o;      // of o [B, H, nq, D], or of partial outputs [B, H, nq, splits, D]

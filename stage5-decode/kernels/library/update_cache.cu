@@ -19,13 +19,16 @@
 #include "problem.cuh"
 
 // ANCHOR: kernel
-// Passed by value; `Update` in src/problem.rs is the same struct.
+// `Dtype` in src/dtype.rs is the same list.
+enum Dtype { F32 = 0, F16 = 1, BF16 = 2 };
+
+// Passed by value; `Update` in src/library/problem.rs is the same struct.
 struct Update {
     Strides k, v;  // of the new rows [B, H_kv, n, D]
     Cache cache;
     int n;
     int rows;      // B * H_kv * n
-    int dtype;     // of the new rows: 0 is f32, 1 is f16, 2 is bf16
+    Dtype dtype;   // of the new rows
 };
 
 // Writes a row of k and one of v, which begin at these elements.
@@ -68,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(128) update_cache(
     const long long k_row = batch * update.k.batch + head * update.k.head + i * update.k.row;
     const long long v_row = batch * update.v.batch + head * update.v.head + i * update.v.row;
     switch (update.dtype) {
-        case 0: write<f32>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
-        case 1: write<f16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
-        default: write<bf16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim);
+        case F32: write<f32>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
+        case F16: write<f16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
+        case BF16: write<bf16>(k_cache + target, v_cache + target, k, v, k_row, v_row, update.cache.head_dim); break;
     }
 }
 // ANCHOR_END: kernel

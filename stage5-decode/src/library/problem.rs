@@ -70,7 +70,7 @@ impl Problem {
     }
 }
 
-/// `struct Update` of `kernels/update_cache.cu`.
+/// `struct Update` of `kernels/library/update_cache.cu`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
 pub(crate) struct Update {
