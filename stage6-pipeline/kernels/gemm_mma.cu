@@ -11,9 +11,10 @@
 //         sum += x W^T             in registers
 //     bias, activation, residual
 //
-// With gates, every other 8 rows of the tile of W are the ups of the 8 rows before them: a lane has
-// the gate and the up of an output. Rows behind the last one read the last one; their sums are not
-// stored.
+// Of 16 rows of the tile of W, a lane has the sums of two in the first 8 and of two in the others.
+// The rows are exchanged so that these are four neighbouring outputs, which it stores at once. With
+// gates, the others are the ups of the first 8: a lane has the gate and the up of two outputs.
+// Rows behind the last one read the last one; their sums are not stored.
 //
 // No bank conflicts: vector c of row r lies at place c ^ r % 8, so the 8 rows that ldmatrix reads
 // have different banks.
@@ -21,11 +22,11 @@
 // Grid:   x = ceil(outputs / OUTPUTS), where OUTPUTS is BLOCK_N, or half of it for SwiGLU;
 //         y = ceil(n / BLOCK_M).
 // Block:  (128). A warp has 64 rows of x, and BLOCK_M * BLOCK_N / 256 rows of W; of each tile of
-//         16 x 8 outputs, lane 4 g + t has two in row g and two in row g + 8.
+//         16 x 8 sums, lane 4 g + t has two in row g and two in row g + 8.
 // Shared: 2 * (BLOCK_M + BLOCK_N) * K * 2 bytes, dynamic.
 // Reads:  x once for each column of tiles, W once for each row of tiles, bias. Writes: y, f32 or
 //         rounded to the type of W; reads it too if the epilogue adds, which y in f32 can.
-// `in` is a multiple of 8 and `outputs` of 2; x, W and y are aligned to 16 bytes.
+// `in` is a multiple of 8 and `outputs` of 4; x, W and y are aligned to 16 bytes.
 // Constants: ELEMENT (f16, bf16); BLOCK_M, 64 or 128, and BLOCK_N.
 //
 // arch: compute_80
@@ -39,11 +40,11 @@
 using Half = ELEMENT;
 
 constexpr int K = 64;              // columns of a tile
-constexpr int CHUNKS = K / 8;      // vectors of a row
+constexpr int VECTORS = K / 8;     // vectors of a row
 constexpr int ROW = K * 2;         // bytes
 constexpr int TILE = (BLOCK_M + BLOCK_N) * ROW;
 constexpr int THREADS = 128;
-constexpr int STEP = THREADS / CHUNKS;  // rows that the threads copy at a time
+constexpr int STEP = THREADS / VECTORS;  // rows that the threads copy at a time
 constexpr int COPIES = (BLOCK_M + BLOCK_N) / STEP;
 constexpr int WARP_M = 64;              // rows of x of a warp
 constexpr int WARPS_M = BLOCK_M / WARP_M;
@@ -51,20 +52,31 @@ constexpr int WARP_N = BLOCK_N * WARPS_M / (THREADS / 32);  // rows of W of a wa
 constexpr int TILES_M = WARP_M / 16;
 constexpr int TILES_N = WARP_N / 8;
 
-static_assert(CHUNKS == 8, "a row fills all banks, and its 8 vectors swap places");
+static_assert(VECTORS == 8, "a row fills all banks, and its 8 vectors swap places");
 static_assert(STEP == 16, "a thread copies gates alone, or ups alone");
 
 struct alignas(16) Vector {
     unsigned x[4];  // 8 elements
 };
 
-struct alignas(8) Pair {
-    float x[2];
+template <typename T>
+struct alignas(2 * sizeof(T)) Two {
+    T x[2];
 };
 
-// The place of vector `chunk` of a row.
-__device__ __forceinline__ int at(int row, int chunk) {
-    return row * CHUNKS + (chunk ^ row % 8);
+// Stores a pair of outputs, or two pairs.
+template <typename Pair>
+__device__ __forceinline__ void store(Pair* target, bool both, Pair first, Pair second) {
+    if (both) {
+        *reinterpret_cast<Two<Pair>*>(target) = {first, second};
+    } else {
+        *target = first;
+    }
+}
+
+// The place of a vector of a row.
+__device__ __forceinline__ int at(int row, int vector) {
+    return row * VECTORS + (vector ^ row % 8);
 }
 
 // x, opaque to the compiler: else it computes an offset anew for each tile.
@@ -82,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
     int n, int in, int outputs, int epilogue,
     int rounded          // 1: y has the type of W
 ) {
-    extern __shared__ __align__(128) Vector smem[];  // [2][BLOCK_M + BLOCK_N][CHUNKS]: rows of x, then of W
+    extern __shared__ __align__(128) Vector smem[];  // [2][BLOCK_M + BLOCK_N][VECTORS]: rows of x, then of W
     const bool gated = epilogue == SWIGLU;
     const int first_output = blockIdx.x * (gated ? BLOCK_N / 2 : BLOCK_N);
     const int first_row = blockIdx.y * BLOCK_M;
@@ -92,8 +104,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
 
     // ANCHOR: copy
     // This thread's part of a tile: a vector of every STEP-th row.
-    const int own_row = threadIdx.x / CHUNKS, own_chunk = threadIdx.x % CHUNKS;
-    const unsigned target = shared_address(&smem[at(own_row, own_chunk)]);
+    const int own_row = threadIdx.x / VECTORS, own_vector = threadIdx.x % VECTORS;
+    const unsigned target = shared_address(&smem[at(own_row, own_vector)]);
     long long own[COPIES];  // offsets in x, then in W
 #pragma unroll
     for (int j = 0; j < COPIES; j++) {
@@ -101,14 +113,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
         if (STEP * j < BLOCK_M) {
             row = min(first_row + own_row + STEP * j, n - 1);
         } else {
-            const int w_row = own_row + STEP * j - BLOCK_M;
-            const int output = first_output + (gated ? w_row / 16 * 8 + w_row % 8 : w_row);
+            const int place = gated ? own_row % 8 : own_row % 8 / 2 * 4 + own_row / 8 * 2 + own_row % 2;
+            const int output = first_output + (STEP * j - BLOCK_M) / (gated ? 2 : 1) + place;
             row = min(output, outputs - 1) + (gated && own_row >= 8 ? outputs : 0);
         }
-        own[j] = kept(row * in + own_chunk * 8);
+        own[j] = kept(row * in + own_vector * 8);
     }
     const auto copy = [&](int stage, int k0) {
-        const int bytes = k0 + own_chunk * 8 < in ? 16 : 0;  // zeros behind the last column: they change no sum
+        const int bytes = k0 + own_vector * 8 < in ? 16 : 0;  // zeros behind the last column: they change no sum
 #pragma unroll
         for (int j = 0; j < COPIES; j++) {
             const Half* source = (STEP * j < BLOCK_M ? x : weight) + k0 + own[j];
@@ -133,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
         copy(stage ^ 1, k0 + K);  // zeros behind the last
         // ANCHOR: product
 #pragma unroll
-        for (int c = 0; c < CHUNKS; c += 2) {
+        for (int c = 0; c < VECTORS; c += 2) {
             unsigned x_reg[TILES_M][4];  // tiles of 16 rows of x x 16 columns
 #pragma unroll
             for (int m = 0; m < TILES_M; m++) {
@@ -155,15 +167,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
     cp_async_wait_group<0>();  // no copy is left behind
 
     // ANCHOR: store
-    // Of tile j, this lane has the sums of outputs output(j) and output(j) + 1.
-    const auto output = [&](int j) {
-        return first_output + lane % 4 * 2 + (gated ? warp_n / 2 + j / 2 * 8 : warp_n + j * 8);
+    // Of tiles 2 p and 2 p + 1, this lane has four outputs, or two, from output(p) on.
+    const auto output = [&](int p) {
+        return first_output + (gated ? warp_n / 2 + p * 8 + lane % 4 * 2 : warp_n + p * 16 + lane % 4 * 4);
     };
     float bias_reg[TILES_N][2] = {};
 #pragma unroll
     for (int j = 0; j < TILES_N; j++) {
-        if (bias != nullptr && output(j) < outputs) {
-            const float* pair = bias + output(j) + (gated && j % 2 == 1 ? outputs : 0);
+        if (bias != nullptr && output(j / 2) < outputs) {
+            const float* pair = bias + output(j / 2) + j % 2 * (gated ? outputs : 2);
             bias_reg[j][0] = pair[0];
             bias_reg[j][1] = pair[1];
         }
@@ -172,36 +184,42 @@ extern "C" __global__ void __launch_bounds__(THREADS) gemm_mma(
     // epilogue is long.
 #pragma unroll 1
     for (int first = first_row + warp_m + lane / 4, m = 0; m < TILES_M; first += 16, m++) {
-        Pair before[TILES_N][2] = {};  // what y holds, if the sums are added to it
+        Two<Two<float>> before[TILES_N] = {};  // what y holds, if the sums are added to it
 #pragma unroll
-        for (int e = 0; e < 2 * TILES_N; e++) {
+        for (int e = 0; e < TILES_N; e++) {
             const int row = first + e % 2 * 8, column = output(e / 2);
             if (epilogue == ADD && row < n && column < outputs) {
                 const float* source = static_cast<float*>(y) + static_cast<long long>(row) * outputs + column;
-                before[e / 2][e % 2] = *reinterpret_cast<const Pair*>(source);
+                before[e] = *reinterpret_cast<const Two<Two<float>>*>(source);
             }
         }
 #pragma unroll
-        for (int e = 0; e < 2 * TILES_N; e++) {
-            const int row = first + e % 2 * 8, j = e / 2, column = output(j);
-            float value[2];
+        for (int e = 0; e < TILES_N; e++) {
+            const int row = first + e % 2 * 8, column = output(e / 2);
+            float value[4];
 #pragma unroll
-            for (int i = 0; i < 2; i++) {
-                value[i] = sum[0][j][e % 2 * 2 + i] + bias_reg[j][i];
-                if (gated && j % 2 == 0) {
-                    value[i] = silu(value[i]) * (sum[0][j + 1][e % 2 * 2 + i] + bias_reg[j + 1][i]);
-                } else if (epilogue == GELU) {
+            for (int i = 0; i < 4; i++) {
+                const int j = e / 2 * 2 + i / 2;
+                value[i] = sum[0][j][e % 2 * 2 + i % 2] + bias_reg[j][i % 2];
+                if (epilogue == GELU) {
                     value[i] = gelu(value[i]);
                 }
-                value[i] += before[j][e % 2].x[i];
+                value[i] += before[e].x[i / 2].x[i % 2];
+            }
+            if (gated) {
+                value[0] = silu(value[0]) * value[2];
+                value[1] = silu(value[1]) * value[3];
+            }
+            if (row >= n || column >= outputs) {
+                continue;  // The outputs are not there.
             }
             const long long place = static_cast<long long>(row) * outputs + column;
-            if (row >= n || column >= outputs || gated && j % 2 == 1) {
-                // The output is not there, or it has been stored.
-            } else if (rounded) {
-                *reinterpret_cast<unsigned*>(static_cast<Half*>(y) + place) = Half::round_pair(value[0], value[1]);
+            if (rounded) {
+                auto* target = reinterpret_cast<unsigned*>(static_cast<Half*>(y) + place);
+                store(target, !gated, Half::round_pair(value[0], value[1]), Half::round_pair(value[2], value[3]));
             } else {
-                *reinterpret_cast<Pair*>(static_cast<float*>(y) + place) = {value[0], value[1]};
+                auto* target = reinterpret_cast<Two<float>*>(static_cast<float*>(y) + place);
+                store(target, !gated, {value[0], value[1]}, {value[2], value[3]});
             }
         }
 #pragma unroll

@@ -133,12 +133,12 @@ impl Kernels {
     }
 
     /// True if a weight can be multiplied on tensor cores: it is in half precision, its rows are
-    /// multiples of 16 bytes, `y` has an even number of columns, and the device has compute
+    /// multiples of 16 bytes, `y` has a multiple of 4 columns, and the device has compute
     /// capability 8.0.
     pub fn on_tensor_cores(&self, weight: &Matrix<CudaSlice<u8>>, epilogue: Epilogue) -> bool {
-        let even = epilogue.outputs(weight.rows).is_multiple_of(2);
+        let fours = epilogue.outputs(weight.rows).is_multiple_of(4);
         let vectors = weight.columns.is_multiple_of(8);
-        self.tensor_cores && weight.dtype != Dtype::F32 && vectors && even
+        self.tensor_cores && weight.dtype != Dtype::F32 && vectors && fours
     }
 
     // ANCHOR: gemv
@@ -299,7 +299,7 @@ impl Kernels {
         // SAFETY: these are the parameters of gemm_mma.cu, compiled for this dtype, which x has; y
         // has it or is f32, as `rounded` says. It reads n rows of x, all rows of the weight and the
         // bias if it is not null, and writes n rows of y: `linear` has checked the lengths and that
-        // rows are multiples of 16 bytes, or of a pair.
+        // rows are multiples of 16 bytes, or of 4 elements.
         unsafe { launch.launch(config) }?;
         Ok(())
     }

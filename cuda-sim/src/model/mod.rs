@@ -66,7 +66,7 @@ impl ModelledTime {
 
     /// Seconds from the end of what was before the launch in its stream; `behind`: that had not
     /// ended when the launch was submitted.
-    pub(crate) fn seconds_behind(&self, behind: bool) -> f64 {
+    pub fn seconds_behind(&self, behind: bool) -> f64 {
         self.seconds - if behind { QUEUED_SECONDS } else { 0.0 }
     }
 
