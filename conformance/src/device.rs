@@ -214,9 +214,9 @@ pub fn alone(test: &str, variables: &[(&str, &str)]) -> Option<String> {
     Some(text)
 }
 
-/// Runs the test of this name in a process with one host thread of the simulator, and in one with
-/// four. In each it calls `judge` for a report on [`Part::Schedules`](crate::Part::Schedules); all
-/// must pass, with the same digests.
+/// Runs the test of this name in processes with one, two and four host threads of the simulator. In
+/// each it calls `judge` for a report on [`Part::Schedules`](crate::Part::Schedules); all must
+/// pass, with the same digests.
 ///
 /// # Panics
 ///
@@ -240,5 +240,11 @@ pub fn on_host_threads(test: &str, judge: impl FnOnce() -> Report) {
             .unwrap_or_else(|report| panic!("{report}"));
     };
     assert!(!first.is_empty(), "{test} judges no schedules");
-    assert_eq!(digests("4"), Some(first), "4 host threads");
+    for threads in ["2", "4"] {
+        assert_eq!(
+            digests(threads).as_ref(),
+            Some(&first),
+            "{threads} host threads"
+        );
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::library::tiles::Class;
 use crate::library::{PADDED, Tile, tensor_cores};
-use crate::{Format, Rung, Variant};
+use crate::{BackwardKernel, Format, Rung, Variant};
 
 /// The head dimensions for which the library's kernel has committed PTX with the tile of every
 /// class of devices. Any other is compiled when it is first used; without a compiler it is padded
@@ -76,6 +76,18 @@ pub fn variants(table: &[Class]) -> String {
         let line = format!("{variant}\n");
         if seen.insert(line.clone()) {
             text += &line;
+        }
+    }
+    for kernel in BackwardKernel::ALL {
+        for head_dim in Rung::HEAD_DIMS {
+            let mut line = kernel.file().to_owned();
+            for (name, value) in kernel.constants(head_dim) {
+                line += &format!(" {name}={value}");
+            }
+            line += "\n";
+            if seen.insert(line.clone()) {
+                text += &line;
+            }
         }
     }
     text

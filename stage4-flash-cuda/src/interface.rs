@@ -5,7 +5,9 @@ use cudarc::driver::CudaStream;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Options, Output};
 
-use crate::{Attention, Error, Half, Inputs, Mode, Outputs, Rung, Shape};
+use crate::{
+    Attention, Backward, BackwardInputs, Error, Gradients, Half, Inputs, Mode, Outputs, Rung, Shape,
+};
 
 /// An implementation of attention in device memory, with options; q, k, v and o are tensors of `T`.
 /// The suite of `conformance` judges anything that has it: this crate's [`Stage4`], in f32 and in
@@ -32,6 +34,34 @@ pub trait Fused<T = f32> {
 
     /// The argument that an error names, such as `k`; `heads` if those of two
     /// arguments do not divide.
+    fn argument_of(error: &Self::Error) -> Option<&str>
+    where
+        Self: Sized;
+}
+
+/// An implementation of the backward pass in device memory, in f32. The suite of `conformance`
+/// judges anything that has it: this crate's [`Stage4Backward`], and an exercise's.
+pub trait FusedBackward {
+    /// Why arguments were refused, or a launch failed.
+    type Error: error::Error + 'static;
+
+    /// Computes what [`Backward::backward`] does. Launches, and does not wait. Checks its arguments
+    /// first, and launches nothing if one does not fit.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Backward::backward`].
+    fn backward(
+        &self,
+        inputs: BackwardInputs<'_>,
+        gradients: Gradients<'_>,
+        shape: &Shape,
+    ) -> Result<(), Self::Error>;
+
+    /// True if it can have this head dimension.
+    fn has_head_dim(&self, head_dim: usize) -> bool;
+
+    /// As [`Fused::argument_of`].
     fn argument_of(error: &Self::Error) -> Option<&str>
     where
         Self: Sized;
@@ -107,5 +137,36 @@ impl Attend for Stage4 {
 
     fn argument_of(error: &Error) -> Option<&str> {
         <Self as Fused>::argument_of(error)
+    }
+}
+
+/// This stage's own backward pass, on one stream.
+#[derive(Debug)]
+pub struct Stage4Backward {
+    /// The stream.
+    pub stream: Arc<CudaStream>,
+    /// The kernels.
+    pub backward: Backward,
+}
+
+impl FusedBackward for Stage4Backward {
+    type Error = Error;
+
+    fn backward(
+        &self,
+        inputs: BackwardInputs<'_>,
+        gradients: Gradients<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.backward
+            .backward(&self.stream, inputs, gradients, shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        Rung::HEAD_DIMS.contains(&head_dim)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        error.argument()
     }
 }

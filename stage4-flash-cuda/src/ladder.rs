@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{
     CudaFunction, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
-use gpu::arguments::{Checks, OptionalArg};
+use gpu::arguments::{ArgumentError, Checks, OptionalArg};
 use serde::{Deserialize, Serialize};
 use stage1_reference::Feature;
 
@@ -144,13 +144,22 @@ impl Rung {
         let inputs = [("q", &inputs.q), ("k", &inputs.k), ("v", &inputs.v)];
         let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
         let output = ("o", outputs.o.device_ptr(stream).0);
-        for (name, address) in inputs.into_iter().chain([output]) {
-            if !address.is_multiple_of(16) {
-                let expected = "at an address that is a multiple of 16";
-                return Err(checks.error(name, expected, format!("{address:#x}")).into());
-            }
+        Ok(check_aligned(checks, inputs.into_iter().chain([output]))?)
+    }
+}
+
+/// Checks that tensors begin at multiples of 16 bytes, as kernels do that read vectors.
+pub(crate) fn check_aligned(
+    checks: &Checks,
+    addresses: impl IntoIterator<Item = (&'static str, u64)>,
+) -> Result<(), ArgumentError> {
+    let mut addresses = addresses.into_iter();
+    match addresses.find(|(_, address)| !address.is_multiple_of(16)) {
+        Some((name, address)) => {
+            let expected = "at an address that is a multiple of 16";
+            Err(checks.error(name, expected, format!("{address:#x}")))
         }
-        Ok(())
+        None => Ok(()),
     }
 }
 

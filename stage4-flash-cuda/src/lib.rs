@@ -14,6 +14,9 @@
 //! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
 //! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
 //!
+//! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`,
+//! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`.
+//!
 //! The library is what one calls: a kernel with every option, `kernels/library/attention.cu`, and
 //! one in half precision, `attention_mma.cu`. The files of this crate:
 //!
@@ -23,12 +26,14 @@
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options,
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
+//! - [`Backward`]: the gradients by q, k and v, in f32. `backward/` has its arguments and kernels.
 //! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
 //!   tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
 //!
-//! [`Fused`] is what the suite of `conformance` judges; [`Stage4`] has it.
+//! [`Fused`] and [`FusedBackward`] are what the suite of `conformance` judges; [`Stage4`] and
+//! [`Stage4Backward`] have them.
 //!
 //! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and
 //! nothing is launched: see [`Error`].
@@ -47,6 +52,7 @@
 //! ```
 
 mod attention;
+mod backward;
 pub mod committed;
 mod error;
 mod half_type;
@@ -59,9 +65,10 @@ mod shape;
 mod variant;
 
 pub use attention::{Attention, KERNELS};
+pub use backward::{Backward, BackwardInputs, BackwardKernel, Gradients};
 pub use error::Error;
 pub use half_type::{Format, Half};
-pub use interface::{Fused, Stage4};
+pub use interface::{Fused, FusedBackward, Stage4, Stage4Backward};
 pub use ladder::Rung;
 pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};

@@ -1,5 +1,5 @@
-use cudarc::driver::CudaView;
-use gpu::arguments::{Checks, Strided, Strides};
+use cudarc::driver::{CudaView, DeviceSlice};
+use gpu::arguments::{ArgumentError, Checks, Strided, Strides};
 use serde::{Deserialize, Serialize};
 use stage1_reference::{BLOCK, Error as Refusal, Feature, Sizes, Window};
 use stage2_naive_cuda::Additive;
@@ -78,9 +78,7 @@ impl Shape {
     }
 
     fn is_packed(&self) -> bool {
-        let (s, packed) = (self.sizes, Self::packed(self.sizes));
-        let queries = [s.batch, s.heads, s.nq, s.head_dim];
-        let keys = [s.batch, s.kv_heads, s.nk, s.head_dim];
+        let (packed, queries, keys) = (Self::packed(self.sizes), self.queries(), self.keys());
         self.q.agrees_with(packed.q, queries)
             && self.k.agrees_with(packed.k, keys)
             && self.v.agrees_with(packed.v, keys)
@@ -133,6 +131,20 @@ impl Shape {
         inputs: &Inputs<'_, T>,
         outputs: &Outputs<'_, T>,
     ) -> Result<(), Error> {
+        self.check_inputs(checks, inputs)?;
+        checks.output("o", &outputs.o, self.queries(), self.o)?;
+        if let Some(lse) = &outputs.lse {
+            self.check_rows(checks, "lse", lse)?;
+        }
+        Ok(())
+    }
+
+    /// The part of [`Shape::check`] that is about what attention reads.
+    pub(crate) fn check_inputs<T>(
+        &self,
+        checks: &Checks,
+        inputs: &Inputs<'_, T>,
+    ) -> Result<(), Error> {
         let s = self.sizes;
         s.check(checks.operation())?;
         checks.scale(self.scale())?;
@@ -142,12 +154,9 @@ impl Shape {
             ("nq", s.nq),
             ("nk", s.nk),
         ])?;
-        let queries = [s.batch, s.heads, s.nq, s.head_dim];
-        let keys = [s.batch, s.kv_heads, s.nk, s.head_dim];
-        checks.input("q", &inputs.q, queries, self.q)?;
-        checks.input("k", &inputs.k, keys, self.k)?;
-        checks.input("v", &inputs.v, keys, self.v)?;
-        checks.output("o", &outputs.o, queries, self.o)?;
+        checks.input("q", &inputs.q, self.queries(), self.q)?;
+        checks.input("k", &inputs.k, self.keys(), self.k)?;
+        checks.input("v", &inputs.v, self.keys(), self.v)?;
         if let Some(mask) = &inputs.mask {
             let scores = [s.batch, s.heads, s.nq, s.nk];
             checks.input("mask", &mask.values, scores, mask.strides)?;
@@ -165,11 +174,30 @@ impl Shape {
             let shape = [s.batch, s.heads, s.nq.div_ceil(BLOCK), words];
             checks.input("blocks", &blocks.values, shape, blocks.strides)?;
         }
-        if let Some(lse) = &outputs.lse {
-            let packed = Strides::packed(s.batch, s.heads, s.nq);
-            checks.input("lse", lse, [1, s.batch, s.heads, s.nq], packed)?;
-        }
         Ok(())
+    }
+
+    /// Checks a packed tensor with a number for each query, `[B, H, nq]`.
+    pub(crate) fn check_rows(
+        &self,
+        checks: &Checks,
+        argument: &'static str,
+        view: &impl DeviceSlice<f32>,
+    ) -> Result<(), ArgumentError> {
+        let s = self.sizes;
+        checks.packed(argument, view, [s.batch, s.heads, s.nq])
+    }
+
+    /// The shape of q and o.
+    pub(crate) const fn queries(&self) -> [usize; 4] {
+        let s = self.sizes;
+        [s.batch, s.heads, s.nq, s.head_dim]
+    }
+
+    /// The shape of k and v.
+    pub(crate) const fn keys(&self) -> [usize; 4] {
+        let s = self.sizes;
+        [s.batch, s.kv_heads, s.nk, s.head_dim]
     }
 }
 

@@ -1,4 +1,7 @@
-//! The suite of stage 4: attention with every option, in device memory, that keeps no scores there.
+//! The suites of stage 4: attention with every option, and its backward pass, in device memory.
+//! Both keep no scores there.
+
+mod backward;
 
 use cudarc::driver::CudaSlice;
 use gpu::arguments::{Strides, pack_bits};
@@ -15,6 +18,8 @@ use crate::problems::UNWRITTEN;
 use crate::problems::attention::{self, MANY, Problem, many_matrices};
 use crate::report::Part;
 use crate::{AnyError, Dtype, Element, Judge};
+
+pub use backward::{attend, backward, solve as solve_backward};
 
 /// Random problems.
 const RANDOM: u64 = 120;

@@ -87,29 +87,17 @@ impl Estimator {
     }
 
     fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
-        let one = case.one_group();
-        let whole = case.n <= SAMPLES[2];
-        let works = if whole {
-            self.count(attention, one)?
-        } else {
-            let [a, b, c] = SAMPLES.map(|n| self.count(attention, Case { n, ..one }));
-            let (a, b, c) = (a?, b?, c?);
-            let launches = a.iter().zip(&b).zip(&c);
-            launches
-                .map(|((x, y), z)| Work::at(case.n, [x, y, z]))
-                .collect()
-        };
-        let multiprocessors = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let multiprocessors = self.stream.context().attribute(multiprocessors)?;
+        let works = works(case, |case| self.count(attention, case))?;
+        let multiprocessors = multiprocessors(&self.stream)?;
         let groups = case.groups() as f64;
         let sum = |f: &dyn Fn(&Work) -> f64| works.iter().map(f).sum::<f64>();
         Ok(Estimate {
-            how: if whole && case.groups() == 1 {
+            how: if is_sample(case) && case.groups() == 1 {
                 How::Modelled
             } else {
                 How::Extrapolated
             },
-            seconds: sum(&|work| work.seconds(groups, f64::from(multiprocessors))),
+            seconds: sum(&|work| work.seconds(groups, multiprocessors)),
             flops: Some(groups * sum(&|work| work.flops)),
             dram_bytes: Some(groups * sum(&|work| work.dram_bytes)),
         })
@@ -133,6 +121,47 @@ impl Estimator {
         self.counted.insert(key, works.clone());
         Ok(works)
     }
+}
+
+/// Modelled seconds of each launch for a case. `profile` counts those for one group of its
+/// matrices.
+pub fn launch_seconds(
+    stream: &CudaStream,
+    case: Case,
+    mut profile: impl FnMut(Case) -> anyhow::Result<Vec<LaunchProfile>>,
+) -> anyhow::Result<Vec<f64>> {
+    let works = works(case, |case| {
+        Ok(profile(case)?.iter().map(Work::of).collect())
+    })?;
+    let (groups, multiprocessors) = (case.groups() as f64, multiprocessors(stream)?);
+    let seconds = |work: &Work| work.seconds(groups, multiprocessors);
+    Ok(works.iter().map(seconds).collect())
+}
+
+/// The work of each launch for one group of a case's matrices: counted, or by the samples.
+fn works(
+    case: Case,
+    mut count: impl FnMut(Case) -> anyhow::Result<Vec<Work>>,
+) -> anyhow::Result<Vec<Work>> {
+    let one = case.one_group();
+    if is_sample(case) {
+        return count(one);
+    }
+    let [a, b, c] = SAMPLES.map(|n| count(Case { n, ..one }));
+    let (a, b, c) = (a?, b?, c?);
+    let launches = a.iter().zip(&b).zip(&c);
+    let works = launches.map(|((x, y), z)| Work::at(case.n, [x, y, z]));
+    Ok(works.collect())
+}
+
+/// True if a case is short enough to be counted as a whole.
+fn is_sample(case: Case) -> bool {
+    case.n <= SAMPLES[2]
+}
+
+fn multiprocessors(stream: &CudaStream) -> anyhow::Result<f64> {
+    let count = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    Ok(f64::from(stream.context().attribute(count)?))
 }
 
 /// True if a mode writes its scores to memory.

@@ -8,6 +8,7 @@ use clap::Args;
 use gpu::profile::{Class, LaunchProfile};
 use stage4_flash_cuda::{Attention, Kernel, Mode, Rung, Variant, committed};
 
+use super::backward;
 use super::case::Case;
 use super::estimate::Estimator;
 use super::problem::Problem;
@@ -17,6 +18,10 @@ const N: usize = 512;
 
 /// Those of the rungs in f16, whose steps are fewer.
 const N_F16: usize = 2048;
+
+/// The columns of [`counts`].
+pub const COLUMNS: &str =
+    "instructions per score | FFMA | shared wavefronts per FFMA | bytes loaded per score";
 
 /// Devices whose time is modelled.
 const DEVICES: [&str; 4] = ["a100", "h100", "rtx4090", "t4"];
@@ -28,6 +33,9 @@ pub struct Arguments {
     /// Those in f16 after the last in f32, at D = 128.
     #[arg(long)]
     f16: bool,
+    /// The kernels of the backward pass, after a rung of the forward pass, at D = 64 and 128.
+    #[arg(long, conflicts_with = "f16")]
+    backward: bool,
     /// Print the modelled milliseconds alone, of the device that CUDA_SIM_DEVICE names.
     #[arg(long, hide = true)]
     times: bool,
@@ -36,6 +44,9 @@ pub struct Arguments {
 /// Prints the table as Markdown.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     gpu::simulate()?; // a GPU's counters are Nsight Compute's to read
+    if arguments.backward {
+        return backward::run(arguments.times);
+    }
     let (variants, n, large) = match arguments.f16 {
         false => (&committed::LADDER[..], N, Case::full(4, 32, 4096, 64)),
         true => (
@@ -51,15 +62,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let columns = match arguments.f16 {
-        false => {
-            "instructions per score | FFMA | shared wavefronts per FFMA | bytes loaded per score"
-        }
+        false => COLUMNS,
         true => {
             "FLOPs of products over 4 N² D | instructions per mma | shared wavefronts per mma | wavefronts per shared load | registers | occupancy"
         }
     };
     let count = 2 + columns.split(" | ").count() + DEVICES.len();
-    let times = DEVICES.map(|device| times_on(device, arguments.f16));
+    let flag = arguments.f16.then_some("--f16");
+    let times = DEVICES.map(|device| times_on(device, flag));
     let devices = DEVICES.join(" | ms, ");
     println!("| kernel | queries × keys, threads | {columns} | ms, {devices} |");
     println!("|{}", "---|".repeat(count));
@@ -80,7 +90,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             tile.threads
         );
         match arguments.f16 {
-            false => print!(" {}", counts(launch)),
+            false => print!(" {}", counts(launch, N)),
             true => print!(" {}", tensor_core_counts(launch, head_dim)),
         }
         for times in &times {
@@ -94,9 +104,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn counts(launch: &LaunchProfile) -> String {
+/// The columns of a kernel in f32, for `n` queries and keys.
+pub fn counts(launch: &LaunchProfile, n: usize) -> String {
     let total = &launch.total;
-    let (scores, fma) = ((N * N) as f64, total.of(Class::Fma32) as f64);
+    let (scores, fma) = ((n * n) as f64, total.of(Class::Fma32) as f64);
     format!(
         "{:.2} | {:.1}% | {:.2} | {:.2} |",
         32.0 * total.warp_instructions as f64 / scores,
@@ -177,11 +188,11 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
 
 /// The times on another simulated device, each line's. The device is chosen when a process starts,
 /// so it takes one of its own.
-fn times_on(device: &str, f16: bool) -> anyhow::Result<Vec<String>> {
+pub fn times_on(device: &str, flag: Option<&str>) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe()?;
     let output = Command::new(program)
         .args(["ladder", "--times"])
-        .args(f16.then_some("--f16"))
+        .args(flag)
         .env("CUDA_SIM_DEVICE", device)
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,6 @@
 //! The program: a file per subcommand.
 
+mod backward;
 pub mod bench;
 mod case;
 mod estimate;

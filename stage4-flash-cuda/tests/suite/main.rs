@@ -1,5 +1,6 @@
 //! The tests of the stage, in one program: it links once.
 
+mod backward;
 mod counted;
 mod errors;
 mod judged;

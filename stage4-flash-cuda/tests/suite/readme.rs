@@ -33,6 +33,9 @@ fn tables_and_plots_are_current() {
         &table,
     )
     .unwrap();
+    let table = output(PROGRAM, &["ladder", "--backward"]).unwrap();
+    backward_is_as_fast_as_it_should_be(&table);
+    let readme = with_table(&readme, "| D | kernel |", &table).unwrap();
     let run = |i, arguments: &[&str]| {
         let plotted = ["--plots", plots.to_str().unwrap()];
         let plotted = plotted.iter().filter(|_| i == 0);
@@ -49,4 +52,18 @@ fn tables_and_plots_are_current() {
         keep(&folder().join("bench/modelled").join(&name), &made).unwrap();
     }
     keep(&path, &current).unwrap();
+}
+
+/// By the model, on an H100: the backward pass takes at most 2.8 times as long as the forward pass
+/// of the same products, at D = 64 and 128.
+fn backward_is_as_fast_as_it_should_be(table: &str) {
+    let heads = Vec::from_iter(table.lines().next().unwrap().split(" | "));
+    let h100 = heads.iter().position(|&head| head == "ms, h100").unwrap();
+    let ratios = table
+        .lines()
+        .filter(|line| line.contains("backward ÷ forward"));
+    let ratios = ratios.map(|line| line.split(" | ").nth(h100).unwrap().parse().unwrap());
+    let ratios: Vec<f64> = ratios.collect();
+    assert_eq!(ratios.len(), 2);
+    assert!(ratios.iter().all(|&ratio| ratio <= 2.8), "{ratios:?}");
 }

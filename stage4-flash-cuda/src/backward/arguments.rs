@@ -1,0 +1,76 @@
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
+use gpu::arguments::Checks;
+
+use crate::ladder::check_aligned;
+use crate::{Error, Inputs, Rung, Shape};
+
+/// The device memory that the backward pass reads.
+#[derive(Debug)]
+pub struct BackwardInputs<'a> {
+    /// What the forward pass read.
+    pub forward: Inputs<'a>,
+    /// What it wrote, `[B, H, nq, D]`.
+    pub o: CudaView<'a, f32>,
+    /// The log-sum-exp of each row, `[B, H, nq]`, which it wrote too.
+    pub lse: CudaView<'a, f32>,
+    /// The gradient of the loss by `o`, with its strides.
+    pub d_o: CudaView<'a, f32>,
+}
+
+/// The device memory that the backward pass writes: the gradients of the loss. Each has the shape
+/// and the strides of its tensor.
+#[derive(Debug)]
+pub struct Gradients<'a> {
+    /// By `q`.
+    pub dq: CudaViewMut<'a, f32>,
+    /// By `k`.
+    pub dk: CudaViewMut<'a, f32>,
+    /// By `v`.
+    pub dv: CudaViewMut<'a, f32>,
+}
+
+impl BackwardInputs<'_> {
+    /// Checks everything but the grid and what the device can do.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Shape::check`], also for what only the backward pass has; an option that rungs
+    /// lack; another head dimension than theirs; a tensor that does not begin at a multiple of 16
+    /// bytes.
+    pub(crate) fn check(
+        &self,
+        checks: &Checks,
+        stream: &Arc<CudaStream>,
+        gradients: &Gradients<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let (queries, keys) = (shape.queries(), shape.keys());
+        let Gradients { dq, dk, dv } = gradients;
+        shape.check_inputs(checks, &self.forward)?;
+        checks.input("o", &self.o, queries, shape.o)?;
+        checks.input("d_o", &self.d_o, queries, shape.o)?;
+        shape.check_rows(checks, "lse", &self.lse)?;
+        checks.output("dq", dq, queries, shape.q)?;
+        checks.output("dk", dk, keys, shape.k)?;
+        checks.output("dv", dv, keys, shape.v)?;
+        shape.refuse(checks.operation(), &self.forward, &Rung::LACKS)?;
+        if !Rung::HEAD_DIMS.contains(&shape.sizes.head_dim) {
+            let expected = format!("one of {:?}", Rung::HEAD_DIMS);
+            return Err(checks
+                .error("head_dim", expected, shape.sizes.head_dim)
+                .into());
+        }
+        let inputs = [
+            ("q", &self.forward.q),
+            ("k", &self.forward.k),
+            ("v", &self.forward.v),
+            ("d_o", &self.d_o),
+        ];
+        let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
+        let outputs = [("dq", dq), ("dk", dk), ("dv", dv)];
+        let outputs = outputs.map(|(name, view)| (name, view.device_ptr(stream).0));
+        Ok(check_aligned(checks, inputs.into_iter().chain(outputs))?)
+    }
+}

@@ -1,0 +1,229 @@
+//! The backward pass: the suite, its traffic, its memory.
+
+use conformance::device::{Device, alone, on_host_threads, profiles};
+use conformance::inputs::{normal, tensor};
+use conformance::problems::{attention, gradients};
+use conformance::suites::stage4::{attend, backward, solve_backward};
+use conformance::{Implementation, Judge, Part, Report};
+use gpu::profile::{Class, LaunchProfile};
+use rstest::rstest;
+use stage1_reference::Options;
+use stage4_flash_cuda::{
+    Attention, Backward, BackwardInputs, BackwardKernel, Error, FusedBackward, Gradients, Mode,
+    Rung, Shape, Stage4, Stage4Backward,
+};
+
+/// The forward pass, by a rung of the same arithmetic.
+fn forward(device: &Device) -> Stage4 {
+    let attention = Attention::new(device.stream.context()).unwrap();
+    Stage4 {
+        stream: device.stream.clone(),
+        attention: attention.with_mode(Mode::Rung(Rung::RegisterTiles)),
+    }
+}
+
+fn own(device: &Device) -> Stage4Backward {
+    Stage4Backward {
+        stream: device.stream.clone(),
+        backward: Backward::new(device.stream.context()).unwrap(),
+    }
+}
+
+fn judge(part: Part) -> Report {
+    let device = Device::open();
+    judge_it(&device, &own(&device), part)
+}
+
+fn judge_it(device: &Device, own: &impl FusedBackward, part: Part) -> Report {
+    let who = Implementation {
+        name: "stage 4, backward",
+        device: &device.name,
+        lacks: &Rung::LACKS,
+    };
+    let parts = [part];
+    let mut judge = Judge::new(&who, &parts);
+    backward(&mut judge, device, &forward(device), own);
+    judge.report()
+}
+
+#[rstest]
+fn passes_the_suite(
+    #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
+) -> Result<(), Report> {
+    judge(part).into_result()
+}
+
+#[test]
+fn no_bit_depends_on_the_schedule() {
+    let name = "backward::no_bit_depends_on_the_schedule";
+    on_host_threads(name, || judge(Part::Schedules));
+}
+
+/// Takes dO for o, so that each row has another delta.
+struct AnotherDelta(Stage4Backward);
+
+impl FusedBackward for AnotherDelta {
+    type Error = Error;
+
+    fn backward(
+        &self,
+        mut inputs: BackwardInputs<'_>,
+        gradients: Gradients<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        inputs.o = inputs.d_o.slice(..);
+        self.0.backward(inputs, gradients, shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        self.0.has_head_dim(head_dim)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        Stage4Backward::argument_of(error)
+    }
+}
+
+#[test]
+fn a_wrong_delta_fails_the_table() {
+    let device = Device::open();
+    let report = judge_it(&device, &AnotherDelta(own(&device)), Part::Table);
+    let table = report.cases.iter().filter(|case| case.part == Part::Table);
+    let judged = table.filter(|case| case.was_run()).count();
+    let failed = report.failures().count();
+    // Where a query sees one key, or one score is far above the others, delta changes nothing.
+    assert!(failed * 4 >= judged * 3, "{failed} of {judged} failed");
+}
+
+fn problem(
+    heads: usize,
+    nq: usize,
+    nk: usize,
+    head_dim: usize,
+    causal: bool,
+) -> gradients::Problem {
+    let [q, k, v] = [(nq, 1), (nk, 2), (nk, 3)]
+        .map(|(rows, seed)| tensor((1, heads, rows, head_dim), seed, normal));
+    let mut options = Options::default();
+    options.causal = causal;
+    let name = format!("nq = {nq}, nk = {nk}, D = {head_dim}");
+    gradients::Problem::new(attention::Problem::new(name, q, k, v, options))
+}
+
+/// Queries that see no key, and keys that no query sees, as no query is there.
+#[test]
+fn rows_that_see_nothing_have_no_gradient() {
+    let device = Device::open();
+    let solve = |problem: &gradients::Problem| {
+        let output = attend(&device, &forward(&device), problem).unwrap();
+        solve_backward(&device, &own(&device), problem, &output).unwrap()
+    };
+    // The first 100 of 130 queries stand before the first key.
+    let found = solve(&problem(2, 130, 30, 64, true));
+    for (i, row) in found.dq.lanes(ndarray::Axis(3)).into_iter().enumerate() {
+        let zeros = row.iter().all(|&x| x == 0.0);
+        // Query 100 sees one key, whose weight is 1 whatever its score.
+        let expected = i % 130 < 100;
+        assert!(zeros == expected || i % 130 == 100, "query {i}: {row}");
+    }
+    assert!(found.dk.iter().chain(&found.dv).all(|x| x.is_finite()));
+    let without_keys = solve(&problem(2, 70, 0, 64, false));
+    assert!(without_keys.dq.iter().all(|&x| x == 0.0));
+    let without_queries = solve(&problem(2, 0, 70, 64, true));
+    let mut all = without_queries.dk.iter().chain(&without_queries.dv);
+    assert!(all.all(|&x| x == 0.0));
+}
+
+/// The profiles of the three launches; `None` on a GPU, which the program cannot count on.
+fn count(device: &Device, problem: &gradients::Problem) -> Option<[LaunchProfile; 3]> {
+    let output = attend(device, &forward(device), problem).unwrap();
+    let profiled = profiles(|| solve_backward(device, &own(device), problem, &output))?;
+    let (_, launches) = profiled.unwrap_or_else(|error| panic!("{error}"));
+    Some(launches.try_into().expect("three kernels"))
+}
+
+/// Each block loads what it owns once, and what passes by once; o and dO are loaded once more for
+/// their dot products. Nothing as large as the scores is written.
+#[rstest]
+fn traffic_is_what_the_tiles_need(
+    #[values((200, 64), (129, 128), (256, 16))] (n, head_dim): (usize, usize),
+) {
+    let device = Device::open();
+    let Some(launches) = count(&device, &problem(2, n, n, head_dim, false)) else {
+        return;
+    };
+    let tensor = 2 * n * head_dim * size_of::<f32>(); // bytes of q, k, v, o or dO
+    let rows = 2 * n * size_of::<f32>(); // bytes of lse or delta
+    for ((kernel, launch), (loaded, stored)) in
+        BackwardKernel::ALL.into_iter().zip(&launches).zip([
+            // Bytes that are loaded by all blocks, or by each tile of the other side; and stored.
+            ((2 * tensor, 0), rows),
+            ((2 * tensor, 2 * (tensor + rows)), 2 * tensor),
+            ((2 * (tensor + rows), 2 * tensor), tensor),
+        ])
+    {
+        let tiles = kernel
+            .tile(head_dim)
+            .map_or(1, |tile| n.div_ceil(tile.block_q));
+        let needed = loaded.0 + tiles * loaded.1;
+        let loads = 32 * launch.total.global_loads.sectors as usize;
+        assert!(
+            loads <= needed * 105 / 100,
+            "{kernel:?}, N = {n}, D = {head_dim}: {loads} bytes loaded, {needed} needed"
+        );
+        let written = launch.compulsory_write_bytes as usize;
+        assert!(
+            written <= stored * 105 / 100 + 64,
+            "{kernel:?}, N = {n}, D = {head_dim}: {written} bytes written, of {stored}"
+        );
+    }
+}
+
+/// More than three of four instructions are multiply-adds, and there are no bank conflicts.
+#[rstest]
+fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
+    let device = Device::open();
+    let Some([_, keys, queries]) = count(&device, &problem(1, 256, 256, head_dim, false)) else {
+        return;
+    };
+    for launch in [keys, queries] {
+        let total = &launch.total;
+        let share = total.of(Class::Fma32) as f64 / total.warp_instructions as f64;
+        println!("D = {head_dim}: {:.1}% FFMA", 100.0 * share);
+        assert!(share > 0.75, "{share}");
+        assert_eq!(total.shared().conflict_degree(), 1.0);
+        assert_eq!(total.local.requests, 0, "no array went to local memory");
+    }
+}
+
+/// The scores of 2048 queries and keys take 16 MiB; all tensors of both passes take 1.1 MiB.
+#[test]
+fn scores_take_no_memory() {
+    let variables = [("GPU", "sim"), ("CUDA_SIM_MEMORY", "4")]; // MiB
+    if alone("backward::scores_take_no_memory", &variables).is_some() {
+        return;
+    }
+    let device = Device::open();
+    let problem = problem(1, 2048, 2048, 16, true);
+    let output = attend(&device, &forward(&device), &problem).unwrap();
+    let gradients = solve_backward(&device, &own(&device), &problem, &output).unwrap();
+    assert!(gradients.dq.iter().all(|x| x.is_finite()));
+}
+
+/// The tiles at D = 64 take more shared memory than a block of a T4 can have.
+#[test]
+fn tiles_that_do_not_fit_are_refused() {
+    let variables = [("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")];
+    if alone("backward::tiles_that_do_not_fit_are_refused", &variables).is_some() {
+        return;
+    }
+    let device = Device::open();
+    let problem = problem(1, 70, 70, 64, false);
+    let output = attend(&device, &forward(&device), &problem).unwrap();
+    let error = solve_backward(&device, &own(&device), &problem, &output).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("`head_dim`: expected tiles of at most 65536 bytes of shared memory"),
+        "{text}"
+    );
+}
