@@ -1,11 +1,13 @@
 //! The backward pass: the suite, its traffic, its memory.
 
+use conformance::dense::Dense;
 use conformance::device::{Device, alone, on_host_threads, profiles};
 use conformance::inputs::{normal, tensor};
 use conformance::problems::{attention, gradients};
 use conformance::suites::stage4::{attend, backward, solve_backward};
 use conformance::{Implementation, Judge, Part, Report};
 use gpu::profile::{Class, LaunchProfile};
+use ndarray::{Array2, Axis, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage4_flash_cuda::{
@@ -120,7 +122,7 @@ fn rows_that_see_nothing_have_no_gradient() {
     };
     // The first 100 of 130 queries stand before the first key.
     let found = solve(&problem(2, 130, 30, 64, true));
-    for (i, row) in found.dq.lanes(ndarray::Axis(3)).into_iter().enumerate() {
+    for (i, row) in found.dq.lanes(Axis(3)).into_iter().enumerate() {
         let zeros = row.iter().all(|&x| x == 0.0);
         // Query 100 sees one key, whose weight is 1 whatever its score.
         let expected = i % 130 < 100;
@@ -132,6 +134,58 @@ fn rows_that_see_nothing_have_no_gradient() {
     let without_queries = solve(&problem(2, 0, 70, 64, true));
     let mut all = without_queries.dk.iter().chain(&without_queries.dv);
     assert!(all.all(|&x| x == 0.0));
+}
+
+/// The gradients of one head by whole matrices, in f32.
+fn naive(problem: &gradients::Problem) -> [Array2<f32>; 3] {
+    let forward = &problem.forward;
+    let head = s![0, 0, .., ..];
+    let [q, k, v] = [&forward.q, &forward.k, &forward.v].map(|x| x.slice(head));
+    let d_o = problem.d_o.slice(head);
+    let (ahead, scale) = (k.nrows() - q.nrows(), forward.sizes().default_scale());
+    let mut p = q.dot(&k.t()) * scale;
+    for (i, mut row) in p.rows_mut().into_iter().enumerate() {
+        if forward.options.causal {
+            row.slice_mut(s![i + ahead + 1..]).fill(f32::NEG_INFINITY);
+        }
+        let max = row.fold(f32::NEG_INFINITY, |max, &x| max.max(x));
+        row.mapv_inplace(|x| (x - max).exp());
+        row /= row.sum();
+    }
+    let mut ds = d_o.dot(&v.t()) * &p;
+    for (mut ds, p) in ds.rows_mut().into_iter().zip(p.rows()) {
+        let sum = ds.sum();
+        ds.scaled_add(-sum, &p);
+    }
+    [ds.dot(&k) * scale, ds.t().dot(&q) * scale, p.t().dot(&d_o)]
+}
+
+/// The largest error is at most three times that of the naive way in f32, and a floor.
+#[rstest]
+fn it_is_as_exact_as_the_naive_way(
+    #[values(16, 64, 128)] head_dim: usize,
+    #[values(false, true)] causal: bool,
+) {
+    let device = Device::open();
+    let problem = problem(1, 200, 230, head_dim, causal);
+    let output = attend(&device, &forward(&device), &problem).unwrap();
+    let found = solve_backward(&device, &own(&device), &problem, &output).unwrap();
+    let attention::Problem {
+        q, k, v, options, ..
+    } = &problem.forward;
+    let exact = Dense::new(q, k, v, options).gradients(&problem.d_o.mapv(f64::from));
+    let found = [found.dq, found.dk, found.dv];
+    for ((found, naive), exact) in found.iter().zip(naive(&problem)).zip(&exact) {
+        let errors = |values: &mut dyn Iterator<Item = &f32>| {
+            let errors = values
+                .zip(exact)
+                .map(|(&x, exact)| (f64::from(x) - exact).abs());
+            errors.fold(0.0, f64::max)
+        };
+        let (own, naive) = (errors(&mut found.iter()), errors(&mut naive.iter()));
+        println!("D = {head_dim}: {own:.1e}, the naive way {naive:.1e}");
+        assert!(own <= 3.0 * naive + 1e-7, "{own:.1e}, but {naive:.1e}");
+    }
 }
 
 /// The profiles of the three launches; `None` on a GPU, which the program cannot count on.
