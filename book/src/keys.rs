@@ -101,10 +101,6 @@ impl Inputs {
         if let Some(submission) = submission {
             let stage = format!("stage{}", arguments.split('/').next().unwrap_or(arguments));
             names.push(format!("exercises/{stage}"));
-            parts.extend([
-                "exercises/Cargo.toml".to_owned(),
-                "exercises/Cargo.lock".to_owned(),
-            ]);
             match submission {
                 Submission::Starter => {} // the exercise itself
                 Submission::Solution => parts.push(format!("exercises/solutions/{stage}")),
@@ -258,8 +254,6 @@ mod tests {
             ("low/Cargo.toml", ""),
             ("low/kernels/k.cu", "kernel"),
             ("unused/Cargo.toml", ""),
-            ("exercises/Cargo.toml", "[workspace]\n"),
-            ("exercises/Cargo.lock", ""),
             ("exercises/stage2/Cargo.toml", ""),
             ("exercises/stage2/kernels/k.cu", "starter"),
             ("exercises/solutions/stage2/kernels/k.cu", "solution"),

@@ -144,7 +144,7 @@ impl Task {
         format!("exercise-stage{}", self.stage)
     }
 
-    /// The folder of the exercise within the exercises' workspace, `stage2`.
+    /// The folder of the exercise within `exercises`, `stage2`.
     pub fn folder(&self) -> String {
         format!("stage{}", self.stage)
     }

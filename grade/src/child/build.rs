@@ -98,7 +98,7 @@ fn built(
 }
 
 /// The arguments of a command of the course's package, for the learner's: results lie in `output`, under a name without a hash;
-/// the program is linked with the learner's `library`; the course's lints are no errors.
+/// the program is linked with the learner's `library`.
 fn arguments(command: &[String], name: &str, library: &Path, output: &Path) -> Vec<String> {
     let mut arguments = Vec::new();
     let mut words = command.iter();
@@ -115,10 +115,8 @@ fn arguments(command: &[String], name: &str, library: &Path, output: &Path) -> V
             ("--extern", key) if key == name => format!("{name}={}", library.display()),
             _ => value.to_owned(),
         };
-        match word.strip_prefix("--deny=") {
-            _ if word.starts_with("--json=") => {}
-            Some(lint) => arguments.push(format!("--warn={lint}")),
-            None => arguments.push(word.clone()),
+        if !word.starts_with("--json=") {
+            arguments.push(word.clone());
         }
         if !value.is_empty() {
             arguments.push(value);

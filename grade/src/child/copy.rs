@@ -101,7 +101,7 @@ fn collect(
 }
 
 /// True if a system or an editor made the file beside a learner's: `.DS_Store`, `._softmax.cu`, `.softmax.cu.swp`.
-fn is_hidden(name: &OsStr) -> bool {
+pub(super) fn is_hidden(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b".")
 }
 

@@ -3,12 +3,15 @@
 //! Cargo builds the package of the exercise, or several, with the course's manifests and empty libraries. No file of a submission
 //! takes part, so that cargo needs no sandbox. A wrapper around the compiler keeps the commands for a package, which are given
 //! again for the learner's files.
+//!
+//! The workspace is a second view of the checkout's: cargo knows a package by its path from the root, so what a build of the
+//! checkout has compiled is not compiled again. Only the exercises lie elsewhere.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::slice;
@@ -21,7 +24,7 @@ use crate::tasks::Task;
 /// Keeps a command of the compiler: the folder of the toolchain and the arguments, each ended by a zero byte.
 const WRAPPER: &str = r#"#!/bin/sh
 case $CARGO_CRATE_NAME in
-exercise_*) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NAME${CARGO_BIN_NAME:+.program}" ;;
+exercise_stage*) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NAME${CARGO_BIN_NAME:+.program}" ;;
 esac
 exec "$@"
 "#;
@@ -71,7 +74,7 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
     let lock = File::create(folder.with_extension("lock"))?;
     lock.lock()?;
     let workspace = folder.join("workspace");
-    copy::write(&workspace, Path::new(""), &files(places)?)?;
+    lay_out(&workspace, places)?;
     let wrapper = folder.join("rustc");
     if fs::read(&wrapper).ok().as_deref() != Some(WRAPPER.as_bytes()) {
         fs::write(&wrapper, WRAPPER)?;
@@ -83,8 +86,9 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
         .current_dir(&workspace)
         .env("CARGO_TARGET_DIR", places.target())
         .env("CARGO_TERM_COLOR", "never")
-        .env("RUSTC_WORKSPACE_WRAPPER", &wrapper)
-        .env("RUSTC_WRAPPER", "")
+        .env("RUSTC_WRAPPER", &wrapper)
+        // A part of what cargo knows a workspace's packages by.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("RUSTFLAGS")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -122,21 +126,32 @@ fn packages(task: &Task) -> impl Iterator<Item = String> {
     names.flat_map(|name| ["--package".to_owned(), name])
 }
 
-/// The workspace of the exercises with empty packages.
+/// Makes the workspace: links to the folders of the checkout, and empty exercises.
+fn lay_out(workspace: &Path, places: &Places) -> io::Result<()> {
+    copy::write(workspace, Path::new(""), &files(places)?)?;
+    for entry in fs::read_dir(&places.root)? {
+        let (folder, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        if folder.is_dir() && !copy::is_hidden(&name) && folder != places.target() {
+            symlink(&folder, workspace.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of the workspace that are its own.
 fn files(places: &Places) -> io::Result<Files> {
-    let exercises = places.root.join("exercises");
+    let manifest = fs::read_to_string(places.root.join("Cargo.toml"))?;
+    let manifest = manifest.replace("exercises/stage", "stage");
+    let lock = fs::read(places.root.join("Cargo.lock"))?;
     let mut files: Files = BTreeMap::new();
-    let manifest = fs::read_to_string(exercises.join("Cargo.toml"))?;
-    files.insert(
-        "Cargo.toml".into(),
-        elsewhere(&manifest, &places.root).into(),
-    );
-    files.insert("Cargo.lock".into(), fs::read(exercises.join("Cargo.lock"))?);
+    files.insert("Cargo.toml".into(), manifest.into());
+    files.insert("Cargo.lock".into(), lock);
     for stage in (1..=6).map(|stage| format!("stage{stage}")) {
+        let exercise = places.root.join("exercises").join(&stage);
         let stage = Path::new(&stage);
-        for name in ["Cargo.toml", "build.rs"].map(|name| stage.join(name)) {
-            if let Ok(text) = fs::read(exercises.join(&name)) {
-                files.insert(name, text);
+        for name in ["Cargo.toml", "build.rs"] {
+            if let Ok(text) = fs::read(exercise.join(name)) {
+                files.insert(stage.join(name), text);
             }
         }
         for (name, text) in EMPTY {
@@ -144,16 +159,4 @@ fn files(places: &Places) -> io::Result<Files> {
         }
     }
     Ok(files)
-}
-
-/// The manifest of the exercises' workspace, for a copy of it: paths are absolute, and the kit stays where it is.
-fn elsewhere(manifest: &str, root: &Path) -> String {
-    let root = root.display();
-    manifest
-        .replace("path = \"../", &format!("path = \"{root}/"))
-        .replace(
-            "path = \"kit\"",
-            &format!("path = \"{root}/exercises/kit\""),
-        )
-        .replace("members = [\"kit\", ", "members = [")
 }

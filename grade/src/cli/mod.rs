@@ -30,7 +30,7 @@ pub fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
-/// The workspace of the exercises.
+/// The folder of the exercises.
 pub fn exercises() -> PathBuf {
     root().join("exercises")
 }

@@ -11,17 +11,11 @@ fn few_matrices(card: &Card<'_>) -> bool {
     card.extent.matrices < 65_536
 }
 
-/// True for attention. It multiplies as many matrices as the product of the
-/// table with the largest batch.
-fn attends(card: &Card<'_>) -> bool {
-    card.extent.length > 0
-}
-
 fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
     ladder_within(gemm, softmax, part, false)
 }
 
-/// `all` problems, or those without many matrices, which the first rungs show to be computed.
+/// `all` problems, or those without many matrices.
 fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) -> Report {
     let device = Device::open();
     let own = Ladder {
@@ -34,8 +28,7 @@ fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) ->
         device: &device.name,
         lacks: &LADDER_LACKS,
     };
-    let chosen =
-        |card: &Card<'_>| all || few_matrices(card) || gemm == GemmRung::Plain && attends(card);
+    let chosen = |card: &Card<'_>| all || few_matrices(card);
     let parts = [part];
     let mut judge = Judge::new(&who, &parts).only(&chosen);
     suites::stage2::all(&mut judge, &device, &own);
@@ -56,7 +49,7 @@ fn library_within(part: Part, on_host_arrays: bool, all: bool) -> Report {
         lacks: &LACKS,
     };
     let parts = [part];
-    let chosen = |card: &Card<'_>| all || few_matrices(card) || attends(card);
+    let chosen = |card: &Card<'_>| all || few_matrices(card);
     let most_random = if on_host_arrays && !all { 30 } else { u64::MAX };
     let judge = Judge::new(&who, &parts).only(&chosen);
     let mut judge = judge.seeded(0, most_random);

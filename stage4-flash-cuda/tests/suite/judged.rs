@@ -52,7 +52,7 @@ fn judge_with(
     let chosen = |card: &Card<'_>| all || mode == Mode::Library || card.extent.matrices < 65_536;
     let parts = [part];
     let most_random = match mode {
-        Mode::Library | Mode::Padded if !all => 45, // 3 of each head dimension
+        Mode::Library | Mode::Padded if !all => 15, // one of each head dimension
         _ => u64::MAX,
     };
     let judge = Judge::new(&who, &parts).only(&chosen);

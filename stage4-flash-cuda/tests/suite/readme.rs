@@ -26,16 +26,6 @@ fn tables_and_plots_are_current() {
         &table,
     )
     .unwrap();
-    let table = output(PROGRAM, &["ladder", "--f16"]).unwrap();
-    let readme = with_table(
-        &readme,
-        "| kernel | queries × keys, threads | FLOPs",
-        &table,
-    )
-    .unwrap();
-    let table = output(PROGRAM, &["ladder", "--backward"]).unwrap();
-    backward_is_as_fast_as_it_should_be(&table);
-    let readme = with_table(&readme, "| D | kernel |", &table).unwrap();
     let run = |i, arguments: &[&str]| {
         let plotted = ["--plots", plots.to_str().unwrap()];
         let plotted = plotted.iter().filter(|_| i == 0);
@@ -52,6 +42,20 @@ fn tables_and_plots_are_current() {
         keep(&folder().join("bench/modelled").join(&name), &made).unwrap();
     }
     keep(&path, &current).unwrap();
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn further_tables_are_current() {
+    let path = folder().join("README.md");
+    let readme = fs::read_to_string(&path).unwrap();
+    let table = output(PROGRAM, &["ladder", "--f16"]).unwrap();
+    assert!(table.lines().count() > 3);
+    let head = "| kernel | queries × keys, threads | FLOPs";
+    let readme = with_table(&readme, head, &table).unwrap();
+    let table = output(PROGRAM, &["ladder", "--backward"]).unwrap();
+    backward_is_as_fast_as_it_should_be(&table);
+    keep(&path, &with_table(&readme, "| D | kernel |", &table).unwrap()).unwrap();
 }
 
 /// By the model, on an H100: the backward pass takes at most 2.8 times as long as the forward pass
