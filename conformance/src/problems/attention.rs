@@ -44,17 +44,32 @@ pub fn problems() -> Vec<Problem> {
     PROBLEMS.clone()
 }
 
+/// A thousand keys of the same weight, and values of about 100: their sum is beyond half precision,
+/// and their mean is not.
+///
+/// It is not in the table, because it says nothing about other types.
+pub fn equal_keys() -> Problem {
+    let q = tensor((1, 1, 17, 16), 31, normal);
+    let k = Array4::zeros((1, 1, 1000, 16));
+    let v = tensor((1, 1, 1000, 16), 33, |seed, i| 100.0 + normal(seed, i));
+    let name = "b1_h1_nq17_nk1000_d16_equal_keys".to_owned();
+    Problem {
+        extreme: true,
+        ..Problem::new(name, q, k, v, Options::default())
+    }
+}
+
 /// The batch of [`many_matrices`].
 pub const MANY: usize = 21_846;
 
 /// One query, and `nk` keys, in each of 3 × [`MANY`] matrices: more than the y or z
-/// dimension of a grid can have.
+/// dimension of a grid can have. Without keys they take little time.
 ///
 /// It is not in the table: a simulated device takes seconds for so many blocks, and less
 /// where options hide the keys.
-pub fn many_matrices(nk: usize, options: Options) -> Problem {
-    let rows_of = |rows, seed| tensor((MANY, 3, rows, 1), seed, normal);
-    let name = format!("b{MANY}_h3_nq1_nk{nk}_d1");
+pub fn many_matrices(nk: usize, head_dim: usize, options: Options) -> Problem {
+    let rows_of = |rows, seed| tensor((MANY, 3, rows, head_dim), seed, normal);
+    let name = format!("b{MANY}_h3_nq1_nk{nk}_d{head_dim}");
     Problem::new(
         name,
         rows_of(1, 31),
@@ -190,7 +205,7 @@ impl super::Problem for Problem {
             ..
         } = self.sizes();
         Extent {
-            matrices: batch * heads,
+            matrices: if nk == 0 { 0 } else { batch * heads },
             length: (nq * nk).isqrt(),
         }
     }

@@ -4,7 +4,7 @@ use ndarray::{Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Feature, Options, Output};
 
 use super::attention::{Sign, huge, late};
-use super::{UNWRITTEN, compare, half_range, rms, rounded_scores};
+use super::{Extent, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
 use crate::{Dtype, oracle};
@@ -32,6 +32,8 @@ pub struct Problem {
     pub page_size: Option<usize>,
     /// False if the log-sum-exp is not asked for.
     pub wants_lse: bool,
+    /// The addresses of keys and values modulo 16.
+    pub offsets: [usize; 2],
     /// The scores or the sizes are extreme.
     extreme: bool,
 }
@@ -50,6 +52,7 @@ struct Row {
     dtype: Dtype,
     page_size: Option<usize>,
     wants_lse: bool,
+    offsets: [usize; 2],
     scores: Scores,
 }
 
@@ -148,6 +151,18 @@ pub fn problems() -> Vec<Problem> {
         wants_lse: false,
         ..Row::new(4, 2, 64, &[130, 0, 37])
     });
+    // Keys and values whose rows would be vectors of four, if they did not begin beside one.
+    for offsets in [[0, 4], [8, 0]] {
+        rows.push(Row {
+            offsets,
+            ..Row::new(4, 2, 64, &[130, 37])
+        });
+    }
+    // More heads than the y or z dimension of a grid can have, without work.
+    rows.push(Row {
+        max_seq: 1,
+        ..Row::new(MANY, MANY, 16, &[0])
+    });
     // Nothing at all, no keys, no room for keys, one key, and full caches.
     rows.push(Row::new(4, 2, 16, &[]));
     rows.push(Row::new(0, 0, 16, &[5, 6]));
@@ -198,6 +213,7 @@ pub fn random(seed: u64) -> Problem {
         dtype: DTYPES[draw(3)],
         page_size: (draw(2) == 0).then(|| 16 + draw(49)),
         wants_lse: true,
+        offsets: [0; 2],
         scores: Scores::Normal,
     };
     let mut problem = row.problem();
@@ -221,6 +237,14 @@ pub fn counted(
     };
     row.problem()
 }
+
+/// Sequences of these lengths.
+pub fn ragged(heads: usize, head_dim: usize, lengths: &[usize]) -> Problem {
+    Row::new(heads, heads, head_dim, lengths).problem()
+}
+
+/// More heads than the y or z dimension of a grid can have.
+const MANY: usize = 66_000;
 
 /// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it
 /// begins behind 2³² elements.
@@ -253,6 +277,7 @@ impl Row {
             dtype: Dtype::F32,
             page_size: None,
             wants_lse: true,
+            offsets: [0; 2],
             scores: Scores::Normal,
         }
     }
@@ -285,6 +310,11 @@ impl Row {
         };
         if !self.wants_lse {
             name += "_without_lse";
+        }
+        if let [k, v] = self.offsets
+            && k + v > 0
+        {
+            name += &format!("_k_at_{k}_v_at_{v}");
         }
         name
     }
@@ -319,6 +349,7 @@ impl Row {
         Problem {
             name: self.name(),
             extreme: self.scores != Scores::Normal
+                || self.heads == MANY
                 || self.scale.is_some_and(|scale| scale.abs() > 100.0),
             q,
             k,
@@ -329,6 +360,7 @@ impl Row {
             dtype: self.dtype,
             page_size: self.page_size,
             wants_lse: self.wants_lse,
+            offsets: self.offsets,
         }
     }
 }
@@ -354,6 +386,14 @@ impl super::Problem for Problem {
 
     fn needs_care(&self) -> bool {
         self.extreme || self.q.is_empty()
+    }
+
+    fn extent(&self) -> Extent {
+        let (batch, heads, _, _) = self.q.dim();
+        Extent {
+            matrices: batch * heads,
+            length: 0,
+        }
     }
 
     fn poisoned(&self) -> Output {

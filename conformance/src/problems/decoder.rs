@@ -52,7 +52,29 @@ pub fn problems() -> Vec<Problem> {
         )
     };
     let problems = CHECKPOINTS.into_iter().enumerate().map(checkpoint);
-    problems.chain([yarn(&folder)]).collect()
+    problems.chain([yarn(&folder)]).chain(alike()).collect()
+}
+
+/// Passes of as many rows as one before, of another number of sequences: what is kept from pass to
+/// pass by the number of rows is wrong.
+fn alike() -> [Problem; 3] {
+    let dummy = Dummy {
+        layers: 1,
+        hidden: 16,
+        heads: 2,
+        vocab: 50,
+        context: 8,
+    };
+    [[2, 3, 1], [3, 2, 0], [1, 2, 0]].map(|sizes| {
+        let source = Source::Random {
+            dummy,
+            dtype: Dtype::F32,
+            seed: 2,
+        };
+        let [batch, prompt, steps] = sizes;
+        let name = format!("small_b{batch}_n{prompt}_steps{steps}");
+        Problem::new(name, source, 7, sizes)
+    })
 }
 
 /// A decoder whose rotation has a factor: `llama3` with YaRN.

@@ -22,7 +22,8 @@ pub struct Problem {
     pub b: Array4<f32>,
     /// The place of `b`.
     pub product: Product,
-    outliers: bool,
+    /// The values are extreme.
+    extreme: bool,
 }
 
 /// The product, `[B, H, m, n]`.
@@ -35,6 +36,9 @@ enum Values {
     Normal,
     /// Normal with rare values of ten times the size.
     Outliers,
+    /// Normal, and infinite in the last term of the first row and of the first column: a term
+    /// that is repeated beyond an edge, times 0, is NaN.
+    Infinite,
 }
 
 /// All problems for one of the products.
@@ -68,8 +72,12 @@ pub fn problems(product: Product) -> Vec<Problem> {
     }
     add([0, 3, 3], [5, 7, 9]);
     add([2, 0, 0], [5, 7, 9]);
-    let outliers = Values::Outliers;
-    problems.push(Problem::new(product, [1, 1, 1], [65, 65, 129], outliers));
+    for (values, sizes) in [
+        (Values::Outliers, [65, 65, 129]),
+        (Values::Infinite, [17, 33, 19]),
+    ] {
+        problems.push(Problem::new(product, [1, 1, 1], sizes, values));
+    }
     problems
 }
 
@@ -107,8 +115,9 @@ impl Problem {
         let (value_label, value): (_, fn(u64, u64) -> f32) = match values {
             Values::Normal => ("", normal),
             Values::Outliers => ("_outliers", outlier),
+            Values::Infinite => ("_infinite", normal),
         };
-        Self {
+        let mut problem = Self {
             name: format!("b{batch}_h{heads}{b_label}_m{m}_n{n}_k{k}{value_label}"),
             a: tensor((batch, heads, m, k), 21, value),
             // Not symmetric about 0 either, so that `a` and `b` cannot change places unseen.
@@ -116,8 +125,14 @@ impl Problem {
                 0.5 + value(seed, i)
             }),
             product,
-            outliers: matches!(values, Values::Outliers),
+            extreme: !matches!(values, Values::Normal),
+        };
+        if let Values::Infinite = values {
+            problem.a[[0, 0, 0, k - 1]] = f32::INFINITY;
+            let [row, column] = product.b(0, k - 1);
+            problem.b[[0, 0, row, column]] = f32::INFINITY;
         }
+        problem
     }
 }
 
@@ -137,7 +152,7 @@ impl super::Problem for Problem {
     }
 
     fn needs_care(&self) -> bool {
-        self.outliers || self.a.is_empty() || self.b.is_empty()
+        self.extreme || self.a.is_empty() || self.b.is_empty()
     }
 
     fn extent(&self) -> Extent {

@@ -30,11 +30,16 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// The most tokens that its batch has room for: `most`, or a few more than the text has.
+    pub fn at_most(&self) -> usize {
+        self.most.min(self.continuation.len() + MOST)
+    }
+
     /// The room of its batch: the last token is not passed through the decoder.
     pub fn room(&self) -> Room {
         Room {
             sequences: 1,
-            tokens: self.prompt.len() + self.most.saturating_sub(1),
+            tokens: self.prompt.len() + self.at_most().saturating_sub(1),
         }
     }
 }
@@ -55,7 +60,7 @@ impl super::Problem for Problem {
     fn extent(&self) -> Extent {
         Extent {
             matrices: 0,
-            length: self.prompt.len() + self.most,
+            length: self.prompt.len() + self.at_most(),
         }
     }
 
@@ -99,8 +104,8 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them, ties, and no token: see [`tied`] and
-/// [`no_token`].
+/// Stories of the storyteller, as transformers continues them, ties, an end, and no token: see
+/// [`tied`], [`ended`] and [`no_token`].
 ///
 /// # Panics
 ///
@@ -127,7 +132,13 @@ pub fn problems() -> Vec<Problem> {
         }
     };
     let stories = texts.greedy.into_iter().enumerate().map(problem);
-    let small = [tied(2), tied(usize::MAX), no_token()];
+    let small = [
+        tied(2),
+        tied(usize::MAX),
+        ended(MOST),
+        ended(usize::MAX),
+        no_token(),
+    ];
     stories.chain(small).collect()
 }
 
@@ -167,6 +178,32 @@ pub fn tied(alike: usize) -> Problem {
         _ => "all_tied",
     };
     continued(name.to_owned(), Source::Files(files), vec![4, 9, 2])
+}
+
+/// A text that ends before one of several tokens, which are in descending order, although it may
+/// have so many.
+///
+/// # Panics
+///
+/// As [`tied`] does.
+pub fn ended(most: usize) -> Problem {
+    let mut problem = tied(2);
+    let first = problem.continuation[0];
+    let others = problem.continuation.iter().filter(|&&token| token != first);
+    let largest = others.copied().max().unwrap_or(first);
+    let mut tokens = problem.continuation.iter();
+    let place = tokens.position(|&token| token == largest).unwrap_or(0);
+    problem.continuation.truncate(place);
+    Problem {
+        name: match most {
+            usize::MAX => "ended_without_limit".to_owned(),
+            _ => "ended".to_owned(),
+        },
+        // Odd tokens do not occur.
+        end: vec![largest + 1, largest, 3, 1],
+        most,
+        ..problem
+    }
 }
 
 /// A prompt that no token is to follow.
@@ -249,5 +286,9 @@ mod tests {
         let next = problem.continuation[0] as usize;
         assert_eq!(rows[2][next], rows[2][next + 1]);
         assert_eq!(tied(usize::MAX).continuation, [0; MOST]);
+        let ended = ended(MOST);
+        assert!(ended.end.is_sorted_by(|a, b| a > b), "{:?}", ended.end);
+        assert!(!ended.continuation.is_empty());
+        assert!(problem.continuation.starts_with(&ended.continuation));
     }
 }

@@ -55,6 +55,8 @@ enum Values {
     EmptyVectors,
     /// All the same.
     Constant,
+    /// The same, so large that a log-sum-exp loses the number of elements by rounding.
+    Plus1e8,
 }
 
 /// All softmax problems over one dimension. Those without `huge`, `plus` or `minus` in their
@@ -73,9 +75,12 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
         Values::Holes,
         Values::EmptyVectors,
         Values::Constant,
+        Values::Plus1e8,
     ] {
         problems.push(Problem::new([2, 129, 7], axis, values));
     }
+    // More vectors than blocks that a launch may be limited to, each of which takes several.
+    problems.push(Problem::new([1, 3, 10_000], axis, Values::Normal));
     problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
     problems.push(Problem::new([1, 129, 4], axis, Values::Plus87));
     problems.push(Problem::new([1, 10_000, 1], axis, Values::Plus80));
@@ -122,6 +127,7 @@ impl Problem {
             }),
             Values::EmptyVectors => ("_empty_vectors", normal),
             Values::Constant => ("_constant", |_, _| 2.5),
+            Values::Plus1e8 => ("_plus1e8_constant", |_, _| 1e8),
         };
         let (b, rows, columns) = shape;
         let mut x = tensor(shape, 11, value);
@@ -147,6 +153,7 @@ impl Problem {
                     | Values::Plus87
                     | Values::Plus80
                     | Values::EmptyVectors
+                    | Values::Plus1e8
             ),
         }
     }
@@ -199,7 +206,9 @@ impl super::Problem for Problem {
     fn compare(&self, output: &Output, (y, lse): &Self::Answer) -> Result<Vec<Comparison>, String> {
         let length = self.x.len().checked_div(lse.len()).unwrap_or(0);
         let tolerance = Tolerance::of_sum(f32::EPSILON.into(), length);
-        let scores = rounded_scores(lse);
+        // Equal elements are equal after any rounding.
+        let equal = self.x.iter().all(|x| Some(x) == self.x.first());
+        let scores = if equal { 0.0 } else { rounded_scores(lse) };
         // Rounding x − max by epsilon · (max − x) changes exp(x − max) by at most epsilon / e: a
         // floor of a few epsilon.
         let probability = Tolerance {

@@ -98,6 +98,16 @@ fn bad_arguments() -> Vec<(&'static str, [Shape; 3], Options, &'static str)> {
         ("large_head_dimension", nothing_for(257), "q"),
         ("3_heads_of_k", [q, (2, 3, 5, 8), (2, 3, 5, 8)], "heads"),
         ("8_heads_of_k", [q, (2, 8, 5, 8), (2, 8, 5, 8)], "heads"),
+        (
+            "another_head_dimension_without_queries",
+            [(2, 4, 0, 8), (2, 4, 5, 7), (2, 4, 5, 7)],
+            "k",
+        ),
+        (
+            "values_of_more_rows_without_keys",
+            [q, (2, 4, 0, 8), (2, 4, 1, 8)],
+            "v",
+        ),
         ("no_heads_of_k", [q, (2, 0, 5, 8), (2, 0, 5, 8)], "heads"),
     ] {
         all.push((name, shapes, plain(), argument));
@@ -105,6 +115,13 @@ fn bad_arguments() -> Vec<(&'static str, [Shape; 3], Options, &'static str)> {
     for (name, scale) in [("nan", f32::NAN), ("infinity", f32::INFINITY)] {
         all.push((name, [q, k, k], plain().scale(scale), "scale"));
     }
+    let no_queries = [(2, 4, 0, 8), k, k];
+    all.push((
+        "nan_without_queries",
+        no_queries,
+        plain().scale(f32::NAN),
+        "scale",
+    ));
     for (name, mask) in [
         ("mask_of_3_batches", (3, 4, 65, 129)),
         ("mask_of_2_heads", (2, 2, 65, 129)),

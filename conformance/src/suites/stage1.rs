@@ -76,19 +76,29 @@ fn arguments<M: MultiHead>(judge: &mut Judge<'_>, own: &M) {
             "w_o.bias",
         ),
     ];
-    let x = input(2, 3, 16);
+    let (x, nothing) = (input(2, 3, 16), input(2, 0, 16));
     let mut refusal =
-        |name: &str, argument: &str, layer: &MultiHeadAttention, options: &Options| {
+        |name: &str, argument: &str, layer: &MultiHeadAttention, x: &Array3<f32>, mask| {
+            let mut options = Options::default();
+            options.mask = mask;
             judge.refusal(name, argument, M::argument_of, || {
-                let result = own.multi_head(layer, x.view(), options);
+                let result = own.multi_head(layer, x.view(), &options);
                 (result.map(|_| ()), true)
             });
         };
     for (name, spoil, argument) in bad {
         let mut layer = layer(16, 4, true);
         spoil(&mut layer);
-        refusal(name, argument, &layer, &Options::default());
+        refusal(name, argument, &layer, &x, None);
+        let name = format!("{name}_without_tokens");
+        refusal(&name, argument, &layer, &nothing, None);
     }
-    let mask = Options::default().mask(Array4::zeros((2, 4, 3, 4)));
-    refusal("layer_mask_of_4_keys", "mask", &layer(16, 4, true), &mask);
+    let mask = Some(Array4::zeros((2, 4, 3, 4)));
+    refusal(
+        "layer_mask_of_4_keys",
+        "mask",
+        &layer(16, 4, true),
+        &x,
+        mask,
+    );
 }

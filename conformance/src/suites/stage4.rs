@@ -62,7 +62,11 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                     problem.sizes().nq == 17 && problem.options == Options::default()
                 };
                 let without_lse = table().filter(plain).map(Problem::without_lse);
-                judge.problems(part, table().chain(without_lse), with([Layout::Packed; 4]));
+                let equal_keys = Some(attention::equal_keys())
+                    .filter(|problem| T::DTYPE == Dtype::F16 && possible(problem))
+                    .map(|problem| problem.stored_in(T::DTYPE));
+                let all = table().chain(without_lse).chain(equal_keys);
+                judge.problems(part, all, with([Layout::Packed; 4]));
             }
             Part::Strided if lacks.contains(&Feature::Strides) => {}
             Part::Strided => {
@@ -80,9 +84,10 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 // The last sequence alone has a key, and none has where there are no key lengths.
                 let mut lengths = vec![0; MANY];
                 lengths[MANY - 1] = 1;
+                let head_dim = if own.has_head_dim(1) { 1 } else { 16 };
                 let many = match lacks.contains(&Feature::KeyLengths) {
-                    true => many_matrices(0, Options::default()),
-                    false => many_matrices(1, Options::default().key_lengths(lengths)),
+                    true => many_matrices(0, head_dim, Options::default()),
+                    false => many_matrices(1, head_dim, Options::default().key_lengths(lengths)),
                 };
                 let many = [many.stored_in(T::DTYPE)].into_iter().filter(possible);
                 judge.problems(part, many, with([Layout::Packed; 4]));

@@ -61,6 +61,7 @@ pub struct Called {
     pub outcome: Outcome,
     launches: Vec<Launch>,
     to_host: u64,
+    waits: u64,
 }
 
 impl Called {
@@ -69,6 +70,7 @@ impl Called {
             outcome,
             launches: Vec::new(),
             to_host: 0,
+            waits: 0,
         }
     }
 
@@ -77,6 +79,7 @@ impl Called {
         Answer {
             launches: self.launches,
             to_host: self.to_host,
+            waits: self.waits,
             ..Answer::on_host(self.outcome, outputs)
         }
     }
@@ -262,6 +265,8 @@ impl Device {
             let launches = recording.launches.iter();
             called.launches = launches.map(|launch| summary(launch, run)).collect();
             called.to_host = recording.memory.to_host.bytes;
+            // The last wait is that of this function.
+            called.waits = recording.waits.saturating_sub(1) + recording.memory.to_host.count;
         }
         called
     }
@@ -384,6 +389,7 @@ fn means(launch: &LaunchProfile) -> Means {
         tensor_during_copies: launch.tensor_during_copies,
         matrix_loads: launch.total.matrix_loads,
         blocks: launch.grid.iter().map(|&size| u64::from(size)).product(),
+        stored: launch.total.global_stores.bytes,
         shared: [shared.ideal, shared.wavefronts],
     }
 }

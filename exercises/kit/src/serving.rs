@@ -24,6 +24,8 @@ pub struct Answer {
     pub launches: Vec<Launch>,
     /// Bytes that were copied from the device to the host.
     pub to_host: u64,
+    /// Waits for the device, copies to the host among them.
+    pub waits: u64,
     /// Device memory in use after the call, in bytes.
     pub device_bytes: u64,
     /// The most host memory that the learner's code took, in bytes; 0 if it is not counted.
@@ -38,6 +40,7 @@ impl Answer {
             outputs,
             launches: Vec::new(),
             to_host: 0,
+            waits: 0,
             device_bytes: 0,
             peak: 0,
         }
@@ -108,6 +111,7 @@ impl Requests {
             outputs: answer.outputs,
             launches: answer.launches,
             to_host: answer.to_host,
+            waits: answer.waits,
             in_use: InUse {
                 device: answer.device_bytes,
                 host: host_bytes(),

@@ -1,8 +1,8 @@
 //! Exercise 4, task `flash` (4 points): FlashAttention as one CUDA kernel.
 //!
-//! `o = softmax(scale · q kᵀ) v` and the log-sum-exp of each row, in one launch; no score
-//! is ever in global memory. Tensors are packed f32, `[B, H, N, D]`, with as many heads
-//! of `k` and `v` as of `q`.
+//! `o = softmax(scale · q kᵀ) v` and the log-sum-exp of each row, in one launch, which writes
+//! each element of both once; no score is ever in global memory. Tensors are packed f32,
+//! `[B, H, N, D]`, with as many heads of `k` and `v` as of `q`.
 //!
 //! You write two files:
 //!

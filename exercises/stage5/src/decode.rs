@@ -14,7 +14,7 @@ use stage5_decode::{Error, Inputs, Outputs, Shape};
 /// - `inputs.q`, `outputs.o`: `[B, H, nq, D]`, packed; `shape.heads` is H, `shape.nq` is
 ///   nq, 1 in a decoding step
 /// - `inputs.cache.k`, `inputs.cache.v`: `[B, H_kv, max_seq, D]`;
-///   `inputs.cache.shape` has the sizes
+///   `inputs.cache.shape` has the sizes. Each begins at a multiple of 4 bytes, not of 16
 /// - `inputs.cache.lengths.device`: `[B]` `i32`, tokens of each sequence
 /// - `outputs.lse`: `[B, H, nq]`, if it is wanted
 /// - the scale: `shape.scale(head_dim)`

@@ -11,7 +11,7 @@ use stage5_decode::{CacheViewMut, Error, NewTokens, PerSequence};
 /// have been checked, and there is at least one row.
 ///
 /// - `cache.k`, `cache.v`: `[B, H_kv, max_seq, D]`; `cache.shape` has the sizes. They are views of
-///   bytes; the kernel takes them as `float*`.
+///   bytes; the kernel takes them as `float*`. Each begins at a multiple of 4 bytes, not of 16.
 /// - `cache.lengths.device`: `[B]` `i32`, tokens of each sequence, the new ones included
 /// - `counts.device`: `[B]` `i32`, how many of the `n` rows of a sequence are new tokens;
 ///   the other rows are padding

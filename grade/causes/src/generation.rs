@@ -14,8 +14,9 @@ use super::{Cause, Explained, Hypothesis, Lazy};
 struct Formula {
     /// The token, from the logits of all.
     chosen: fn(&[f64]) -> usize,
-    /// A token of `end` ends the text; it is part of the text.
-    ends: bool,
+    /// True if a token is found among those of `end`. It ends the text.
+    ends: fn(&[u32], u32) -> bool,
+    /// It is part of the text.
     end_is_text: bool,
     /// There is a token even if none is asked for.
     one_at_least: bool,
@@ -25,7 +26,7 @@ struct Formula {
 
 const RIGHT: Formula = Formula {
     chosen: |logits| best(logits, |_| true, |a, b| a > b),
-    ends: true,
+    ends: |end, token| end.contains(&token),
     end_is_text: false,
     one_at_least: false,
     text: |_, tokens| tokens.to_vec(),
@@ -45,11 +46,11 @@ impl Formula {
     /// The text, with the logits that follow a history.
     fn generate(&self, problem: &Problem, logits: impl Fn(&[u32]) -> Vec<f64>) -> Vec<u32> {
         let mut history = problem.prompt.clone();
-        let most = problem.most.max(usize::from(self.one_at_least));
+        let most = problem.at_most().max(usize::from(self.one_at_least));
         let most = problem.prompt.len() + most;
         while history.len() < most {
             let next = (self.chosen)(&logits(&history)) as u32;
-            let end = self.ends && problem.end.contains(&next);
+            let end = (self.ends)(&problem.end, next);
             if !end || self.end_is_text {
                 history.push(next);
             }
@@ -94,8 +95,13 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             it.end_is_text = true
         }),
         with(Cause::EndOfText, "it does not end the text", |it| {
-            it.ends = false
+            it.ends = |_, _| false
         }),
+        with(
+            Cause::EndOfText,
+            "it is looked up by bisection, and those that end a text are in no order",
+            |it| it.ends = |end, token| end.binary_search(&token).is_ok(),
+        ),
         with(Cause::NotTheLikeliest, "the least likely is chosen", |it| {
             it.chosen = |logits| best(logits, |_| true, |a, b| a < b)
         }),

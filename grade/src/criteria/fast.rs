@@ -6,7 +6,7 @@ use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
 use gpu::profile::LaunchProfile;
 
-use super::{Judged, agree, criterion, dishonest, finding};
+use super::{Judged, Means, agree, criterion, dishonest, finding};
 use crate::clock::Stopwatch;
 use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::remote;
@@ -26,6 +26,9 @@ const MOST_PAIRS: usize = 9;
 /// A share of the reference's work below which the device cannot have computed the result, or not by the means that the task asks for.
 pub(super) const LEAST: f64 = 0.25;
 
+/// Bytes that kernels store for each byte of the outputs, where they are written once.
+const MOST_STORED: f64 = 1.25;
+
 /// The sentence on a timed result that is not the reference's.
 const WRONG: &str = "The values are wrong where the time is taken.";
 
@@ -33,13 +36,13 @@ const WRONG: &str = "The values are wrong where the time is taken.";
 /// problem is not solved.
 pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, Option<Work>) {
     match timed(exam, task, rig, seed) {
-        Ok((work, bound)) => {
+        Ok(Timed { work, bound, lost }) => {
             // As it is shown: what reads as 1.20 has all points.
             let ratio = (100.0 * work.yours / work.reference).round() / 100.0;
             let mut share = share(ratio);
             let note = format!("{ratio:.2} × the solution's {}", work.label);
             let mut findings = Vec::new();
-            if let Some(sentence) = memory(exam, rig) {
+            if let Some(sentence) = lost.or_else(|| memory(exam, rig)) {
                 share = 0.0;
                 findings.push(finding(Kind::Fast, &work.case, sentence));
             } else if share < 1.0 {
@@ -91,8 +94,8 @@ fn memory(exam: &dyn Exam, rig: &Rig<'_>) -> Option<String> {
     let peak = calls.iter().map(|call| call.in_use.peak).max()?;
     (peak > most).then(|| {
         format!(
-            "A head of 2048 queries and keys takes {peak} bytes of memory, of which {most} would be enough for many tiles: the \
-             scores of a tile are all that is needed at a time."
+            "64 queries and 65,536 keys take {peak} bytes of memory, of which {most} would be enough for many tiles: the scores \
+             of a tile are all that is needed at a time, however many keys there are."
         )
     })
 }
@@ -105,15 +108,22 @@ fn share(ratio: f64) -> f64 {
     (1.0 - (ratio / FULL).ln() / (NONE / FULL).ln()).clamp(0.0, 1.0)
 }
 
-/// The work; and on a device what bounds the longest launch, as a sentence.
-fn timed(
-    exam: &dyn Exam,
-    task: &Task,
-    rig: &Rig<'_>,
-    seed: u64,
-) -> Result<(Work, Option<String>), AnyError> {
+/// What was timed.
+struct Timed {
+    work: Work,
+    /// What bounds the longest launch on a device, as a sentence.
+    bound: Option<String>,
+    /// Why there are no points whatever the time, as a sentence.
+    lost: Option<String>,
+}
+
+fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<Timed, AnyError> {
     match exam.place() {
-        Place::Host => Ok((on_host(exam, rig, seed)?, None)),
+        Place::Host => Ok(Timed {
+            work: on_host(exam, rig, seed)?,
+            bound: None,
+            lost: None,
+        }),
         Place::Device { .. } => on_device(exam, task, rig, seed),
     }
 }
@@ -162,12 +172,7 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Result<Work, AnyError> 
     })
 }
 
-fn on_device(
-    exam: &dyn Exam,
-    task: &Task,
-    rig: &Rig<'_>,
-    seed: u64,
-) -> Result<(Work, Option<String>), AnyError> {
+fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<Timed, AnyError> {
     let (calls, profiles) = profiled(exam, task, rig, Input::Timed(seed))?;
     let launches = launches_of(&calls);
     for Counter {
@@ -188,13 +193,23 @@ fn on_device(
         }
     }
     let means = exam.means().iter();
-    let mut lacking = means.filter_map(|means| means.lacking(task, &launches, &profiles));
+    let mut lacking = means.filter_map(|means| {
+        let sentence = means.lacking(&launches, &profiles)?;
+        Some(match means {
+            Means::NoConflicts => {
+                let task = task.name();
+                format!("{sentence} `cargo grade profile {task}` shows the lines.")
+            }
+            _ => sentence,
+        })
+    });
     if let Some(sentence) = lacking.next() {
         return Err(sentence.into());
     }
+    let lost = waiting(exam.place(), &calls).or_else(|| stored(exam, &calls, &launches));
     for (place, (case, means)) in exam.counted().into_iter().enumerate() {
         let (calls, profiles) = profiled(exam, task, rig, Input::Counted(place))?;
-        if let Some(sentence) = means.lacking(task, &launches_of(&calls), &profiles) {
+        if let Some(sentence) = means.lacking(&launches_of(&calls), &profiles) {
             return Err(format!("In {case}: {sentence}").into());
         }
     }
@@ -209,7 +224,40 @@ fn on_device(
         unit: "µs".to_owned(),
         launches: launches.into_iter().map(work_of).collect(),
     };
-    Ok((work, bound))
+    Ok(Timed { work, bound, lost })
+}
+
+/// What is wrong with calls that wait for the device.
+fn waiting(place: Place, calls: &[remote::Called]) -> Option<String> {
+    let Place::Device {
+        reads_back: false, ..
+    } = place
+    else {
+        return None;
+    };
+    let waits = calls
+        .iter()
+        .fold(0u64, |sum, call| sum.saturating_add(call.waits));
+    (waits > 0).then(|| {
+        format!(
+            "The call waits for the device, {waits} in all: it should launch and return, so that the host prepares what follows \
+             while the device computes. Frees and copies on the stream come after its kernels anyway."
+        )
+    })
+}
+
+/// What is wrong with bytes that the kernels store besides the outputs.
+fn stored(exam: &dyn Exam, calls: &[remote::Called], launches: &[&Launch]) -> Option<String> {
+    let outputs = calls
+        .iter()
+        .fold(0u64, |sum, call| sum.saturating_add(call.output_bytes));
+    let stored = sum_of(launches, |launch| launch.means.stored);
+    (exam.writes_once() && stored as f64 > MOST_STORED * outputs as f64).then(|| {
+        format!(
+            "The kernels write {stored} bytes to global memory, and the outputs have {outputs}: each element is to be written \
+             once, and what a block needs meanwhile to stay in registers and shared memory."
+        )
+    })
 }
 
 /// The calls of a problem, and the launches of the solution for it. Its values are right.

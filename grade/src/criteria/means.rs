@@ -4,7 +4,6 @@ use exercise_kit::message::Launch;
 use gpu::profile::LaunchProfile;
 
 use super::fast::{LEAST, sum_of};
-use crate::tasks::Task;
 
 /// Wavefronts of shared memory for each without bank conflicts: more than a few stores have.
 const MOST_WAVEFRONTS: f64 = 1.5;
@@ -31,7 +30,6 @@ impl Means {
     /// What the launches lack of it, as a sentence.
     pub(super) fn lacking(
         self,
-        task: &Task,
         launches: &[&Launch],
         solution: &[LaunchProfile],
     ) -> Option<String> {
@@ -77,8 +75,7 @@ impl Means {
                 (taken as f64 > MOST_WAVEFRONTS * ideal as f64).then(|| {
                     format!(
                         "Shared memory takes {taken} wavefronts, and {ideal} without bank conflicts: what a warp reads at once must \
-                         lie in different banks. `cargo grade profile {}` shows the lines.",
-                        task.name()
+                         lie in different banks."
                     )
                 })
             }

@@ -109,6 +109,16 @@ pub trait Exam {
         &[]
     }
 
+    /// True if [`Input::Many`] is computed, once, under all checks.
+    fn has_many(&self) -> bool {
+        false
+    }
+
+    /// True if the device writes each element of the outputs once, and nothing else.
+    fn writes_once(&self) -> bool {
+        false
+    }
+
     /// What is repeated besides [`Input::Repeated`]. Its values are compared with themselves alone.
     fn also_repeated(&self) -> Option<Input> {
         None
@@ -138,12 +148,25 @@ pub enum Input {
     Repeated,
     /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
     WithoutKeys,
+    /// More blocks than a launch may be limited to, with little work each: a block that takes several of them in turn has to
+    /// separate them by barriers.
+    Many,
     /// One whose time is taken, with other values for each seed, so that no answer of an earlier call is its own.
     Timed(u64),
     /// One in which a means is counted: see [`Exam::counted`].
     Counted(usize),
     /// One whose memory is counted: see [`Exam::most_memory`].
     Large,
+}
+
+/// Matrices, or heads, of [`Input::Many`].
+const MANY: usize = 2600;
+
+impl Input {
+    /// The error of a task that has no such problem.
+    fn missing(self) -> AnyError {
+        format!("the task has no problem for {self:?}").into()
+    }
 }
 
 /// The outputs of some problems.

@@ -56,11 +56,12 @@ impl Exam for Mha {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         by!(whose, rig.remote, &Stage1, |own| match input {
             Input::Timed(seed) => multi_head(own, [2, 512, 512], 8, seed),
-            _ => {
+            Input::Repeated => {
                 let mut values = multi_head(own, [2, 33, 48], 6, 0)?;
                 values.extend(attend(own, (1, 2, 65, 40), (1, 2, 129, 40), true, 0)?);
                 Ok(values)
             }
+            other => Err(other.missing()),
         })
     }
 }

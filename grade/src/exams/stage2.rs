@@ -11,7 +11,7 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
+use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
 
 /// Softmax of rows.
@@ -50,14 +50,20 @@ impl Exam for SoftmaxTask {
         )
     }
 
+    fn has_many(&self) -> bool {
+        true
+    }
+
     fn timed_case(&self) -> &'static str {
         "r512_c1024"
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problems, seed): (&[_], _) = match input {
+            Input::Repeated => (&[[10, 300], [7, 129]], 0),
             Input::Timed(seed) => (&[[512, 1024]], seed),
-            _ => (&[[10, 300], [7, 129]], 0),
+            Input::Many => (&[[2 * MANY, 3]], 0),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             all(problems, |&sizes| softmax(own, rig.device, sizes, seed))
@@ -107,14 +113,20 @@ impl Exam for GemmTask {
         })
     }
 
+    fn has_many(&self) -> bool {
+        true
+    }
+
     fn timed_case(&self) -> &'static str {
         "h2_m256_n256_k256, both products"
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
+            Input::Repeated => ([2, 33, 40, 65], 0),
             Input::Timed(seed) => ([2, 256, 256, 256], seed),
-            _ => ([2, 33, 40, 65], 0),
+            Input::Many => ([MANY, 3, 3, 3], 0),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             products(own, rig.device, sizes, seed)
@@ -196,8 +208,9 @@ impl Exam for AttentionTask {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
+            Input::Repeated => ([2, 33, 65, 16], 0),
             Input::Timed(seed) => ([4, 256, 256, 64], seed),
-            _ => ([2, 33, 65, 16], 0),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig), |own| {
             attention(own, rig.device, sizes, seed)

@@ -8,6 +8,9 @@ use super::stage1::{LACKS, attend, explain_attention};
 use super::{Exam, Input, Place, Rig, Whose, all, by};
 use crate::cause::{Explanation, Wrong};
 
+/// Keys of [`Input::Large`], for 64 queries: a few tiles of queries, if not one.
+const LONG: usize = 1 << 16;
+
 /// FlashAttention-2 on the CPU.
 pub(super) struct Flash;
 
@@ -36,17 +39,17 @@ impl Exam for Flash {
         "b1_h4_n1024_d64_causal"
     }
 
-    /// An eighth of all scores of [`Input::Large`], which a tile needs a small part of.
+    /// The scores of four queries of [`Input::Large`]: more than tiles need, however many keys there are.
     fn most_memory(&self) -> Option<u64> {
-        Some((2048 * 2048 * size_of::<f32>() / 8) as u64)
+        Some((4 * LONG * size_of::<f32>()) as u64)
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let square = |heads, n, d| ((1, heads, n, d), (1, heads, n, d));
         let ((q, k), masks, seed): (_, &[bool], _) = match input {
-            Input::Timed(seed) => (square(4, 1024, 64), &[true], seed),
-            Input::Large => (square(1, 2048, 8), &[false], 0),
-            _ => (((1, 2, 129, 40), (1, 2, 200, 40)), &[false, true], 0),
+            Input::Repeated => (((1, 2, 129, 40), (1, 2, 200, 40)), &[false, true], 0),
+            Input::Timed(seed) => (((1, 4, 1024, 64), (1, 4, 1024, 64)), &[true], seed),
+            Input::Large => (((1, 1, 64, 1), (1, 1, LONG, 1)), &[false], 0),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &Solution, |own| {
             all(masks, |&causal| attend(own, q, k, causal, seed))

@@ -8,7 +8,7 @@ use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
-use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, all, by};
+use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Bonus;
@@ -24,6 +24,9 @@ const SMALL: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([2, 65, 65, 6
 
 /// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
 const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
+
+/// Those of [`Input::Many`].
+const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
 
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
@@ -80,15 +83,25 @@ impl Exam for Flash {
         Some(Input::WithoutKeys)
     }
 
+    fn has_many(&self) -> bool {
+        true
+    }
+
+    fn writes_once(&self) -> bool {
+        true
+    }
+
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d64_causal"
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problems, seed): (&[_], _) = match input {
-            Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
+            Input::Repeated => (&SMALL, 0),
             Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            _ => (&SMALL, 0),
+            Input::Many => (&ONE_KEY, 0),
+            Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
             computed::<f32>(own, rig.device, problems, seed)
@@ -135,6 +148,10 @@ impl Exam for OnTensorCores {
         problems.map(|(case, _, means)| (case, means)).collect()
     }
 
+    fn has_many(&self) -> bool {
+        true
+    }
+
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d128_f16_causal"
     }
@@ -142,6 +159,9 @@ impl Exam for OnTensorCores {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let counted: Option<_>;
         let (problems, seed): (&[_], _) = match input {
+            Input::Repeated => (&SMALL, 0),
+            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
+            Input::Many => (&ONE_KEY, 0),
             Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
             Input::Counted(place) => {
                 counted = self
@@ -150,8 +170,7 @@ impl Exam for OnTensorCores {
                     .map(|(_, sizes, _)| (sizes, false));
                 (counted.as_slice(), 0)
             }
-            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            _ => (&SMALL, 0),
+            other => return Err(other.missing()),
         };
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
             computed::<f16>(own, rig.device, problems, seed)

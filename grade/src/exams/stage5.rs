@@ -5,16 +5,17 @@ use conformance::inputs::{hash, normal, tensor};
 use conformance::layout::Layout;
 use conformance::problems::decode::{self, Problem};
 use conformance::suites::stage5::{DeviceCache, solve};
-use conformance::{AnyError, Dtype, Judge, Part, suites};
+use conformance::{AnyError, Card, Dtype, Judge, Part, suites};
 use gpu::arguments::Strides;
 use ndarray::Array4;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, OWN_KERNELS, Place, Rig, Whose, by};
+use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, by};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Decoder;
+use crate::verdict::Kind;
 
 /// New tokens into the cache.
 pub(super) struct UpdateCache;
@@ -97,8 +98,9 @@ impl Exam for UpdateCache {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
+            Input::Repeated => ([2, 2, 5, 40, 33], 0),
             Input::Timed(seed) => ([4, 8, 32, 40, 128], seed),
-            _ => ([2, 2, 5, 40, 33], 0),
+            other => return Err(other.missing()),
         };
         by!(
             whose,
@@ -176,6 +178,15 @@ impl Exam for DecodeTask {
         &[Feature::Window, Feature::Strides]
     }
 
+    /// Of many heads, each with as many blocks as there are parts, there would be too many.
+    fn criterion(&self, problem: &Card<'_>) -> Option<Kind> {
+        let kind = match problem.needs_care {
+            true => Kind::Robust,
+            false => Kind::Correct,
+        };
+        (!self.splitting || problem.extent.matrices <= MATRICES).then_some(kind)
+    }
+
     /// Half of them have another type of cache, or pages.
     fn random(&self) -> u64 {
         40
@@ -212,6 +223,17 @@ impl Exam for DecodeTask {
         Some(Input::WithoutKeys)
     }
 
+    fn has_many(&self) -> bool {
+        true
+    }
+
+    fn counted(&self) -> Vec<(&'static str, Means)> {
+        match self.splitting {
+            false => Vec::new(),
+            true => vec![("b2_h2_n5+2000_d64", Means::Split { queries: 4 })],
+        }
+    }
+
     fn timed_case(&self) -> &'static str {
         match self.splitting {
             false => "b1_h16_n1000_d128",
@@ -221,9 +243,12 @@ impl Exam for DecodeTask {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let mut problem = match (input, self.splitting) {
+            (Input::Repeated | Input::WithoutKeys, _) => decode::counted(4, 2, 40, 200, Dtype::F32),
+            (Input::Many, _) => decode::counted(MANY, MANY, 16, 3, Dtype::F32),
             (Input::Timed(_), false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
             (Input::Timed(_), true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
-            _ => decode::counted(4, 2, 40, 200, Dtype::F32),
+            (Input::Counted(_), true) => decode::ragged(2, 64, &[5, 2000]),
+            (other, _) => return Err(other.missing()),
         };
         match input {
             Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),

@@ -63,8 +63,9 @@ impl Exam for ForwardTask {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let problem = match input {
+            Input::Repeated => random(3),
             Input::Timed(seed) => counted([2, 32, 3], seed),
-            _ => random(3),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &Stage6, |own| logits(own, &problem))
     }
@@ -107,8 +108,15 @@ impl Exam for Demo {
         cause::explain(
             wrong,
             cause::solved(probes::generation(), |problem, output| {
-                let (prompt, most) = (&problem.prompt, problem.most);
-                let tokens = text(rig.remote, &problem.source, prompt, most, &problem.end)?;
+                let (prompt, most, room) = (&problem.prompt, problem.most, problem.room());
+                let tokens = text(
+                    rig.remote,
+                    &problem.source,
+                    room,
+                    prompt,
+                    most,
+                    &problem.end,
+                )?;
                 *output = tokens
                     .into_iter()
                     .map(|token| token as f32)
@@ -124,8 +132,9 @@ impl Exam for Demo {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problem, most) = match input {
+            Input::Repeated => (random(3), 5),
             Input::Timed(seed) => (counted([1, 16, 6], seed), 6),
-            _ => (random(3), 5),
+            other => return Err(other.missing()),
         };
         by!(whose, rig.remote, &Stage6, |own| {
             tokens(own, &problem, most)
@@ -136,7 +145,11 @@ impl Exam for Demo {
 /// Tokens that follow the prompt of a problem.
 fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f32>, AnyError> {
     let prompt = &problem.tokens[0][..problem.prompt];
-    let tokens = text(own, &problem.source, prompt, most, &[]);
+    let room = Room {
+        sequences: 1,
+        tokens: prompt.len() + most.saturating_sub(1),
+    };
+    let tokens = text(own, &problem.source, room, prompt, most, &[]);
     let tokens = tokens?;
     Ok(tokens.into_iter().map(|token| token as f32).collect())
 }
@@ -145,15 +158,12 @@ fn tokens<G: Generate>(own: &G, problem: &Problem, most: usize) -> Result<Vec<f3
 fn text<G: Generate>(
     own: &G,
     source: &Source,
+    room: Room,
     prompt: &[u32],
     most: usize,
     end: &[u32],
 ) -> Result<Vec<u32>, G::Error> {
     let model = own.load(source)?;
-    let room = Room {
-        sequences: 1,
-        tokens: prompt.len() + most.saturating_sub(1),
-    };
     let mut batch = own.batch(&model, room)?;
     own.generate(&mut batch, prompt, most, end)
 }

@@ -54,7 +54,7 @@ impl Generate for Remote {
             end: end.to_vec(),
         };
         let mut tokens: Vec<u32> = self.answer(call)?.values()?;
-        tokens.truncate(most + 1); // one too many is as wrong as a million, and shorter to print
+        tokens.truncate(most.saturating_add(1)); // one too many is as wrong as a million, and shorter to print
         Ok(tokens)
     }
 }

@@ -47,13 +47,41 @@ pub struct Remote {
     cost: Cell<Duration>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
-    /// Device memory in use after the first call that left any behind, and the most after any.
-    left: Cell<Option<[u64; 2]>>,
+    left: Cell<Left>,
     /// Why no more calls are made.
     stopped: RefCell<Option<String>>,
     lacks_compiler: Cell<bool>,
     /// This process's device.
     stream: Option<Arc<CudaStream>>,
+}
+
+/// Device memory that calls leave behind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Left {
+    /// After the first call that left any, in bytes; 0 if none has.
+    first: u64,
+    /// The most after any call.
+    most: u64,
+    /// Later calls after which there was more than ever before.
+    rises: u64,
+}
+
+impl Left {
+    /// The same after one more call.
+    fn after(self, bytes: u64) -> Self {
+        match self.first {
+            0 => Self {
+                first: bytes,
+                most: bytes,
+                rises: 0,
+            },
+            first => Self {
+                first,
+                most: self.most.max(bytes),
+                rises: self.rises + u64::from(bytes > self.most),
+            },
+        }
+    }
 }
 
 /// A call that was made.
@@ -65,6 +93,8 @@ pub struct Called {
     pub launches: Vec<Launch>,
     /// Bytes that it copied from the device to the host, if they were asked for.
     pub to_host: u64,
+    /// Waits for the device, copies to the host among them, if they were asked for.
+    pub waits: u64,
     /// Bytes of its outputs.
     pub output_bytes: u64,
     /// Memory in use afterwards.
@@ -152,10 +182,11 @@ impl Remote {
         take(&mut self.calls.borrow_mut())
     }
 
-    /// The bytes of device memory that have come into use since a call first left any behind.
-    pub fn growth(&self) -> u64 {
-        let [first, most] = self.left.get().unwrap_or_default();
-        most - first
+    /// The bytes of device memory that have come into use since a call first left any behind, and the number of calls in which
+    /// they did.
+    pub fn growth(&self) -> (u64, u64) {
+        let Left { first, most, rises } = self.left.get();
+        (most - first, rises)
     }
 
     /// The time of all calls, as [`Limits::submission`] counts it.
@@ -222,14 +253,14 @@ impl Remote {
         }
         let left = reply.in_use.device;
         // After a fault nothing can be freed.
-        if left > 0 && !matches!(reply.outcome, Outcome::Fault(_)) {
-            let [first, most] = self.left.get().unwrap_or([left; 2]);
-            self.left.set(Some([first, most.max(left)]));
+        if !matches!(reply.outcome, Outcome::Fault(_)) {
+            self.left.set(self.left.get().after(left));
         }
         self.calls.borrow_mut().push(Called {
             outcome: reply.outcome.clone(),
             launches: reply.launches,
             to_host: reply.to_host,
+            waits: reply.waits,
             output_bytes: reply.outputs.iter().map(Tensor::bytes).sum(),
             in_use: reply.in_use,
             seconds: work.as_secs_f64(),
@@ -359,6 +390,13 @@ mod tests {
     use exercise_kit::message::Means;
 
     #[test]
+    fn memory_that_is_left_is_counted_from_the_first_on() {
+        let left = [0, 8, 8, 4, 16, 16, 24].into_iter();
+        let Left { first, most, rises } = left.fold(Left::default(), Left::after);
+        assert_eq!((first, most, rises), (8, 24, 2));
+    }
+
+    #[test]
     fn a_reply_is_shortened() {
         let long = "x".repeat(1 << 20);
         let mut reply = Reply {
@@ -376,6 +414,7 @@ mod tests {
                 detail: None,
             }],
             to_host: 0,
+            waits: 0,
             in_use: InUse::default(),
         };
         shorten(&mut reply);

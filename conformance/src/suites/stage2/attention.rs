@@ -59,7 +59,7 @@ fn computed(
     };
     match part {
         Part::Table => {
-            let many = many_matrices(1, Options::default());
+            let many = many_matrices(1, 1, Options::default());
             let all = problems().into_iter().chain([many]);
             judge.problems(part, all, |problem, output| {
                 fill(problem, [Layout::Packed; 4], output)

@@ -192,6 +192,18 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S, product:
         ("short_a", "a", [239, 120, 144], fits),
         ("short_b", "b", [240, 119, 144], fits),
         ("short_c", "c", [240, 120, 143], fits),
+        (
+            "short_c_without_terms",
+            "c",
+            [240, 120, 143],
+            Gemm { k: 0, ..fits },
+        ),
+        (
+            "short_b_without_rows",
+            "b",
+            [240, 119, 144],
+            Gemm { m: 0, ..fits },
+        ),
         ("batch", "a", LENGTHS, Gemm { batch: 9, ..fits }),
         ("m", "a", LENGTHS, Gemm { m: 7, ..fits }),
         ("n", "b", LENGTHS, Gemm { n: 4, ..fits }),

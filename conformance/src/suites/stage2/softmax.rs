@@ -136,6 +136,7 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
     for (name, argument, lengths, rows, columns) in [
         ("softmax_short_x", "x", [119, 8], 8, 15),
         ("softmax_short_lse", "lse", [120, 7], 8, 15),
+        ("softmax_short_lse_of_empty_rows", "lse", [120, 7], 8, 0),
         ("softmax_huge_rows", "rows", [120, 8], HUGE, 1),
         ("softmax_huge_columns", "columns", [120, 8], 8, HUGE),
     ] {

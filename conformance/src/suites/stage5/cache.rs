@@ -16,6 +16,8 @@ use crate::inputs::hash;
 pub struct DeviceCache {
     k: CudaSlice<u8>,
     v: CudaSlice<u8>,
+    /// Bytes before the first key and the first value.
+    offsets: [usize; 2],
     index: Index,
 }
 
@@ -65,9 +67,36 @@ impl DeviceCache {
             lengths: Vec::new(),
             device_lengths: device.upload(&[0]),
         };
-        let mut cache = Self { k, v, index };
+        let offsets = [0; 2];
+        let mut cache = Self {
+            k,
+            v,
+            offsets,
+            index,
+        };
         cache.set_lengths(device, lengths);
         cache
+    }
+
+    /// The cache with keys and values at these addresses, modulo 16.
+    ///
+    /// # Panics
+    ///
+    /// If the device has no memory left, or a launch failed.
+    pub fn at(self, device: &Device, offsets: [usize; 2]) -> Self {
+        if offsets == self.offsets {
+            return self;
+        }
+        let moved = |bytes: &CudaSlice<u8>, offset| {
+            let bytes = device.download(bytes);
+            device.upload(&[vec![0xff; offset], bytes].concat())
+        };
+        Self {
+            k: moved(&self.k, offsets[0]),
+            v: moved(&self.v, offsets[1]),
+            offsets,
+            ..self
+        }
     }
 
     /// The shape of the cache of such keys.
@@ -95,13 +124,15 @@ impl DeviceCache {
 
     /// The cache, to be read.
     pub fn view(&self) -> CacheView<'_> {
-        self.index.cache([self.k.as_view(), self.v.as_view()])
+        let [k, v] = self.offsets;
+        self.index.cache([self.k.slice(k..), self.v.slice(v..)])
     }
 
     /// The cache, to be written.
     pub fn view_mut(&mut self) -> CacheViewMut<'_> {
-        let views = [self.k.as_view_mut(), self.v.as_view_mut()];
-        self.index.cache(views)
+        let [k, v] = self.offsets;
+        self.index
+            .cache([self.k.slice_mut(k..), self.v.slice_mut(v..)])
     }
 
     /// The bytes of `k` and `v`.
@@ -110,7 +141,10 @@ impl DeviceCache {
     ///
     /// If a launch or the copy failed.
     pub fn read(&self, device: &Device) -> Result<[Vec<u8>; 2], crate::device::Failed> {
-        Ok([device.read(&self.k)?, device.read(&self.v)?])
+        let [mut k, mut v] = [device.read(&self.k)?, device.read(&self.v)?];
+        k.drain(..self.offsets[0]);
+        v.drain(..self.offsets[1]);
+        Ok([k, v])
     }
 
     /// Enters a row into bytes as [`DeviceCache::read`] gives them.

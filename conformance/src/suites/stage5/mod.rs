@@ -107,9 +107,10 @@ fn cache_of(device: &Device, problem: &Problem) -> DeviceCache {
         dtype,
         page_size,
         lengths,
+        offsets,
         ..
     } = problem;
-    DeviceCache::new(device, [k, v], *dtype, *page_size, lengths)
+    DeviceCache::new(device, [k, v], *dtype, *page_size, lengths).at(device, *offsets)
 }
 
 /// Computes a problem in device memory, with these layouts of q and o.

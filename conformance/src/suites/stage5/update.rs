@@ -13,6 +13,9 @@ use crate::problems::Extent;
 use crate::report::{Claim, Part};
 use crate::{AnyError, Card, Dtype, Judge};
 
+/// More heads than the y or z dimension of a grid can have.
+const MANY: usize = 66_000;
+
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
 /// New tokens of a batch: `counts` of the `n` rows of each sequence, whose
@@ -27,6 +30,8 @@ pub(super) struct Update {
     lengths: Vec<usize>,
     dtype: Dtype,
     page_size: Option<usize>,
+    /// The addresses of keys and values modulo 16.
+    offsets: [usize; 2],
     /// The layout of the new rows of k. Those of v have another, if they are not packed.
     layout: Layout,
 }
@@ -41,7 +46,7 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                     let name = update.name();
                     let card = Card {
                         name: &name,
-                        needs_care: false,
+                        needs_care: update.kv_heads == MANY,
                         extent: Extent::default(),
                     };
                     if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&card) {
@@ -120,14 +125,15 @@ fn updates(part: Part) -> Vec<Update> {
                         lengths: lengths.to_vec(),
                         dtype,
                         page_size,
+                        offsets: [0; 2],
                         layout,
                     });
                 }
             }
         }
     }
-    // In f32, the number of a row by such a size may be less than the whole number that it is.
     if part == Part::Table {
+        // In f32, the number of a row by such a size may be less than the whole number that it is.
         updates.push(Update {
             kv_heads: 1,
             head_dim: 3,
@@ -135,9 +141,21 @@ fn updates(part: Part) -> Vec<Update> {
             n: 41,
             counts: vec![41; 9],
             lengths: vec![41; 9],
-            dtype: Dtype::F32,
-            page_size: None,
-            layout: Layout::Packed,
+            ..Update::counted(Dtype::F32)
+        });
+        // Rows that would be vectors of four, if values did not begin beside one.
+        updates.push(Update {
+            offsets: [0, 4],
+            ..Update::counted(Dtype::F32)
+        });
+        // More heads than the y or z dimension of a grid can have.
+        updates.push(Update {
+            kv_heads: MANY,
+            head_dim: 1,
+            max_seq: 1,
+            counts: vec![1],
+            lengths: vec![1],
+            ..Update::counted(Dtype::F32)
         });
     }
     updates
@@ -155,6 +173,7 @@ impl Update {
             lengths: vec![1, 20, 40],
             dtype,
             page_size: None,
+            offsets: [0; 2],
             layout: Layout::Packed,
         }
     }
@@ -163,9 +182,10 @@ impl Update {
     fn name(&self) -> String {
         let sum = |sizes: &[usize]| Vec::from_iter(sizes.iter().map(usize::to_string)).join("+");
         let pages = self.page_size.map(|size| format!("_pages{size}"));
-        let layout = match self.layout {
-            Layout::Packed => String::new(),
-            layout => format!("_{layout:?}"),
+        let layout = match (self.layout, self.offsets) {
+            (Layout::Packed, [0, 0]) => String::new(),
+            (Layout::Packed, [k, v]) => format!("_k_at_{k}_v_at_{v}"),
+            (layout, _) => format!("_{layout:?}"),
         };
         format!(
             "update_b{}_kv{}_new{}of{}_len{}of{}_d{}_{}{}{layout}",
@@ -203,6 +223,7 @@ impl Update {
     fn empty(&self, device: &Device) -> DeviceCache {
         let nothing = [&self.nothing(), &self.nothing()];
         DeviceCache::new(device, nothing, self.dtype, self.page_size, &self.lengths)
+            .at(device, self.offsets)
     }
 
     /// The new rows of keys and values. Some values are where rounding is hard:

@@ -4,7 +4,7 @@ extern "C" fn early() {
     unsafe extern "C" {
         fn write(file: i32, bytes: *const u8, count: usize) -> isize;
     }
-    let frame = [8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let frame = [9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     // SAFETY: the bytes of an array.
     unsafe { write(1, frame.as_ptr(), frame.len()) };
 }
