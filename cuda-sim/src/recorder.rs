@@ -14,6 +14,9 @@ pub struct Recording {
     pub launches: Vec<LaunchProfile>,
     /// Its allocations, frees, copies and fills.
     pub memory: MemoryOperations,
+    /// Calls that wait until the device is done: `cuCtxSynchronize`, `cuStreamSynchronize`,
+    /// `cuEventSynchronize`. A copy to the host waits, too, and counts as a copy.
+    pub waits: u64,
 }
 
 /// Counts of the calls that allocate, free, copy or fill memory, and of their bytes. Exact.
@@ -64,6 +67,7 @@ pub(crate) struct Recorder(Arc<Mutex<Records>>);
 struct Records {
     launches: Vec<Arc<Record>>,
     memory: MemoryOperations,
+    waits: u64,
 }
 
 impl Recorder {
@@ -73,6 +77,10 @@ impl Recorder {
 
     pub(crate) fn count(&self, add: impl FnOnce(&mut MemoryOperations)) {
         add(&mut lock(&self.0).memory);
+    }
+
+    fn count_wait(&self) {
+        lock(&self.0).waits += 1;
     }
 }
 
@@ -92,6 +100,13 @@ pub(crate) fn count(add: impl FnOnce(&mut MemoryOperations)) {
     }
 }
 
+/// Counts a wait of this thread for the device.
+pub(crate) fn count_wait() {
+    if let Some(recorder) = present() {
+        recorder.count_wait();
+    }
+}
+
 /// Runs `f` and returns what it returns, with the profiles of its launches: [`Recording::launches`]
 /// of [`record`].
 pub fn profile<T>(f: impl FnOnce() -> T) -> (T, Vec<LaunchProfile>) {
@@ -108,9 +123,17 @@ pub fn record<T>(f: impl FnOnce() -> T) -> (T, Recording) {
     let before = PRESENT.replace(Some(recorder.clone()));
     let _restore = Restore(before);
     let result = f();
-    let Records { launches, memory } = std::mem::take(&mut *lock(&recorder.0));
-    let launches = launches.iter().map(|record| record.profile()).collect();
-    (result, Recording { launches, memory })
+    let Records {
+        launches,
+        memory,
+        waits,
+    } = std::mem::take(&mut *lock(&recorder.0));
+    let recording = Recording {
+        launches: launches.iter().map(|record| record.profile()).collect(),
+        memory,
+        waits,
+    };
+    (result, recording)
 }
 
 /// Puts the recorder back that was there before, also after a panic.

@@ -49,6 +49,24 @@ fn every_operation_on_memory_counts_once() -> Outcome {
 }
 
 #[test]
+fn each_wait_of_the_host_counts_once() -> Outcome {
+    let context = own_context()?;
+    let stream = context.default_stream();
+    let event = context.new_event(None)?;
+    let (done, recording) = record(|| {
+        event.record(&stream)?;
+        event.synchronize()?;
+        stream.synchronize()?;
+        context.synchronize()?;
+        drop(stream.clone_htod(&[1u32; 10])?);
+        stream.wait(&event) // on the device
+    });
+    done?;
+    assert_eq!(recording.waits, 3);
+    Ok(())
+}
+
+#[test]
 fn what_does_nothing_or_fails_counts_nothing() -> Outcome {
     let stream = own_context()?.default_stream();
     let mut four = stream.alloc_zeros::<u8>(4)?;

@@ -9,7 +9,7 @@ use crate::{
         ffi::{Code, Error, Handle, In, Out, Result, Status, guard},
         state::{Driver, driver},
     },
-    leaks,
+    leaks, recorder,
     sync::lock,
 };
 
@@ -379,6 +379,7 @@ pub(crate) fn check_bank_config(config: u32) -> Result {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuCtxSynchronize() -> Code {
     guard(|| {
+        recorder::count_wait();
         let driver = driver()?;
         let mut outcome = Ok(());
         for stream in driver.streams_of(&*driver.current()?) {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::driver::{
-    ffi::{Code, Error, Handle, Out, Status, guard},
-    state::driver,
-    streams::{Event, Operation, clock, clock::Moment, not_ready},
+use crate::{
+    driver::{
+        ffi::{Code, Error, Handle, Out, Status, guard},
+        state::driver,
+        streams::{Event, Operation, clock, clock::Moment, not_ready},
+    },
+    recorder,
 };
 
 const DISABLE_TIMING: u32 = 2;
@@ -113,6 +116,7 @@ pub unsafe extern "C" fn cuEventQuery(event: Handle) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuEventSynchronize(event: Handle) -> Code {
     guard(|| {
+        recorder::count_wait();
         let event = driver()?.events.get(event)?;
         event.check_not_captured("cuEventSynchronize")?;
         if let Some(ticket) = event.pending() {

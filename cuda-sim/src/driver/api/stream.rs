@@ -2,13 +2,16 @@
 
 use std::{cell::Cell, ffi::c_void, sync::Arc};
 
-use crate::driver::{
-    ffi::{Code, Error, Handle, InOut, Out, Result, guard},
-    state::driver,
-    streams::{
-        Capture, HostAddress, HostFunction, Operation, Progress, RELAXED, Stream, StreamKind,
-        clock, not_ready,
+use crate::{
+    driver::{
+        ffi::{Code, Error, Handle, InOut, Out, Result, guard},
+        state::driver,
+        streams::{
+            Capture, HostAddress, HostFunction, Operation, Progress, RELAXED, Stream, StreamKind,
+            clock, not_ready,
+        },
     },
+    recorder,
 };
 
 /// `CU_STREAM_NON_BLOCKING`.
@@ -128,6 +131,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> Code {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> Code {
     guard(|| {
+        recorder::count_wait();
         let driver = driver()?;
         let stream = driver.stream(stream)?;
         stream.check_not_capturing("cuStreamSynchronize")?;
