@@ -55,7 +55,11 @@ fn further_tables_are_current() {
     let readme = with_table(&readme, head, &table).unwrap();
     let table = output(PROGRAM, &["ladder", "--backward"]).unwrap();
     backward_is_as_fast_as_it_should_be(&table);
-    keep(&path, &with_table(&readme, "| D | kernel |", &table).unwrap()).unwrap();
+    keep(
+        &path,
+        &with_table(&readme, "| D | kernel |", &table).unwrap(),
+    )
+    .unwrap();
 }
 
 /// By the model, on an H100: the backward pass takes at most 2.8 times as long as the forward pass
