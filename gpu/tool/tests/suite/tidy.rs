@@ -37,6 +37,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("bench-kit", &[]),
+    (
+        "exercise-kit",
+        &[
+            "cuda-sim",
+            "gpu",
+            "stage1-reference",
+            "stage2-naive-cuda",
+            "stage4-flash-cuda",
+            "stage5-decode",
+            "stage6-pipeline",
+        ],
+    ),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("cuda-sim-tests", &["cuda-sim"]),
@@ -49,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             JUDGE,
             "bench-kit",
+            "exercise-kit",
             "gpu",
             "gpu-tool",
             "grade-causes",
@@ -63,7 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "grade-causes",
-        &[JUDGE, "stage1-reference", "stage6-pipeline"],
+        &[JUDGE, "exercise-kit", "stage1-reference", "stage6-pipeline"],
     ),
     ("kernel-corpus", &["cuda-sim", "gpu", "gpu-tool"]),
     ("stage1-reference", &[]),
@@ -437,7 +450,7 @@ struct Package {
     manifest: Text,
 }
 
-/// The members that the workspace's Cargo.toml lists, one a line.
+/// The members that the workspace's Cargo.toml lists, one a line, but those that a learner writes.
 fn packages() -> Vec<Package> {
     let workspace = Text::read(&root().join("Cargo.toml"));
     let after = workspace.text.split("members = [").nth(1).unwrap();
@@ -464,7 +477,8 @@ fn packages() -> Vec<Package> {
             manifest,
         }
     };
-    members.map(package).collect()
+    let ours = members.filter(|folder| !folder.starts_with("exercises/stage"));
+    ours.map(package).collect()
 }
 
 /// The files in the packages' folders whose path ends so.
