@@ -356,7 +356,11 @@ fn one_part_by_rung_2_has_the_bits_of_rung_1() {
 fn any_number_of_parts_will_do() {
     let all = problems();
     let grouped = all.iter().filter(|problem| problem.lengths.len() == 4);
-    let alone = all.iter().filter(|problem| is_alone(problem));
+    let few_heads = |problem: &&Problem| problem.q.dim().1 < 1000;
+    let alone = all
+        .iter()
+        .filter(|problem| is_alone(problem))
+        .filter(few_heads);
     let several = grouped.step_by(7).chain(alone.take(3));
     let several = Vec::from_iter(several.cloned());
     assert!(several.len() > 3); // three of them are grouped
