@@ -3,12 +3,17 @@
 # requires-python = ">=3.11"
 # dependencies = ["torch==2.8.0"]
 # ///
-"""Times the four cases of the assignment beside PyTorch's MultiheadAttention on a GPU.
+"""Times attention beside PyTorch's on a GPU: the four cases of the assignment, or half precision.
 
-    uv run stage4-flash-cuda/bench/compare.py          (or python, where torch 2.8.0 is installed)
+    uv run stage4-flash-cuda/bench/compare.py          (or python, where torch 2.8.0 or later is installed)
+    uv run stage4-flash-cuda/bench/compare.py --half
 
-(B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the causal mask; f32, without TF32. `--json PATH`
-writes the figures. Our times are those of `cargo run -p stage4-flash-cuda --release -- bench --assignment`, on the same GPU.
+The cases of the assignment are (B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the causal mask; f32,
+without TF32. `--json PATH` writes the figures. Our times are those of `cargo run -p stage4-flash-cuda --release -- bench`, on the
+same GPU; `--program PATH` names that program where there is no cargo.
+
+`--half` compares f16 with the flash backend of scaled_dot_product_attention: 4 sequences of 32 heads, D = 64 and 128, with
+and without the causal mask, N from 2048 to 16384. Both sides run in turns, three times, and medians count.
 
 MultiheadAttention also multiplies by four weight matrices, and the fused kernel does not. So the four products are timed
 alone, and their time is taken off; the speed-up is over what remains. The column `sdpa` is scaled_dot_product_attention alone.
@@ -34,11 +39,14 @@ WORKSPACE = pathlib.Path(__file__).resolve().parent.parent.parent
 CASES = [(4, 128), (64, 4096)]
 HIDDEN, HEADS = 4096, 32
 SMALL_CASES, SMALL_HIDDEN, SMALL_HEADS = [(2, 64), (3, 128)], 256, 4
+HALF_BATCH, HALF_LENGTHS, TURNS = 4, [2048, 4096, 8192, 16384], 3
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    parser.add_argument("--half", action="store_true")
+    parser.add_argument("--program", type=pathlib.Path, metavar="PATH")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=pathlib.Path, metavar="PATH")
     arguments = parser.parse_args()
@@ -47,6 +55,8 @@ def main():
     except ImportError:
         sys.exit("skipped: there is no torch here; `uv run` fetches the version that this script wants")
     torch.set_float32_matmul_precision("highest")  # no TF32
+    if arguments.half and arguments.device == "cpu":
+        sys.exit("--half needs a GPU: the flash backend has no half precision on the processor")
     if arguments.device == "cpu":
         print(f"PyTorch {torch.__version__} on the processor, to see that this script works; no comparison")
         rows = torch_rows("cpu", SMALL_CASES, SMALL_HIDDEN, SMALL_HEADS, arguments.rounds)
@@ -59,27 +69,66 @@ def main():
     else:
         device = torch.cuda.get_device_name()
         print(f"PyTorch {torch.__version__} on {device}")
-        library = library_seconds()
-        rows = torch_rows("cuda", CASES, HIDDEN, HEADS, arguments.rounds)
-        for row in rows:
-            row["library"] = library[row["batch"], row["n"], row["causal"]]
-        show(rows)
+        if arguments.half:
+            rows = half_rows(arguments.program, arguments.rounds)
+            show_half(rows)
+        else:
+            library = {(row["batch"], row["n"], row["causal"]): row["seconds"] for row in bench(arguments.program, ["--assignment"])}
+            rows = torch_rows("cuda", CASES, HIDDEN, HEADS, arguments.rounds)
+            for row in rows:
+                row["library"] = library[row["batch"], row["n"], row["causal"]]
+            show(rows)
     if arguments.json:
         report = {"device": device, "torch": torch.__version__, "seconds": rows}
         arguments.json.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def library_seconds():
-    """Seconds of the library's kernel, by batch, length and mask; measured, or there is an error."""
+def bench(program, flags):
+    """The rows of the library's kernel in a bench; measured, or there is an error."""
+    cargo = [os.environ.get("CARGO", "cargo"), "run", "--release", "-p", "stage4-flash-cuda", "--"]
+    command = [program.resolve()] if program else cargo
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
-        command = [os.environ.get("CARGO", "cargo"), "run", "--release", "-p", "stage4-flash-cuda", "--"]
-        command += ["bench", "--assignment", "--json", path]
+        command += ["bench", "--modes", "library", "--json", path, *flags]
         subprocess.run(command, check=True, cwd=WORKSPACE, env={**os.environ, "GPU": "cuda"})
         report = json.loads(path.read_text())
     assert report["measured_on_hardware"], "a modelled time must not stand beside a measured one"
-    rows = [row for row in report["rows"] if row["mode"] == "library"]
-    return {(row["batch"], row["n"], row["causal"]): row["seconds"] for row in rows}
+    return report["rows"]
+
+
+def half_rows(program, rounds):
+    rows = []
+    for dim in (64, 128):
+        for causal in (False, True):
+            flags = ["--f16", "--batch", HALF_BATCH, "--heads", HEADS, "--dim", dim, "--seq", ",".join(map(str, HALF_LENGTHS))]
+            flags = [*map(str, flags), *(["--causal"] if causal else [])]
+            taken = {n: {"library": [], "flash": []} for n in HALF_LENGTHS}
+            for _ in range(TURNS):
+                for row in bench(program, flags):
+                    taken[row["n"]]["library"].append(row["seconds"])
+                for n in HALF_LENGTHS:
+                    taken[n]["flash"].append(flash_seconds(n, dim, causal, rounds))
+            for n, sides in taken.items():
+                medians = {side: statistics.median(seconds) for side, seconds in sides.items()}
+                rows.append({"batch": HALF_BATCH, "heads": HEADS, "n": n, "dim": dim, "causal": causal, **medians})
+    return rows
+
+
+def flash_seconds(n, dim, causal, rounds):
+    """Seconds of PyTorch's flash backend in f16; an error if it cannot take the case."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    q, k, v = (torch.randn(HALF_BATCH, HEADS, n, dim, device="cuda", dtype=torch.float16) for _ in range(3))
+    with torch.no_grad(), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+
+        def run():
+            return scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        run()  # to warm up
+        stops = [cuda_clock(run) for _ in range(rounds)]
+        return statistics.median(stop() for stop in stops)
 
 
 def torch_rows(device, cases, hidden, heads, rounds):
@@ -175,6 +224,15 @@ def cpu_clock(run):
     run()
     seconds = time.perf_counter() - start
     return lambda: seconds
+
+
+def show_half(rows):
+    """The table of half precision; FLOPs of the two products of the scores that are seen."""
+    print(f"{'D':>4} {'N':>6} {'causal':>6} {'flash ms':>9} {'TFLOP/s':>8} {'library ms':>10} {'TFLOP/s':>8}  library's speed over flash's")
+    for row in rows:
+        flops = 4 * row["batch"] * row["heads"] * row["n"] ** 2 * row["dim"] / (2 if row["causal"] else 1)
+        figures = [f"{1e3 * row[side]:>{width}.3f} {flops / row[side] / 1e12:>8.1f}" for side, width in (("flash", 9), ("library", 10))]
+        print(f"{row['dim']:>4} {row['n']:>6} {'yes' if row['causal'] else 'no':>6} {' '.join(figures)}  {row['flash'] / row['library']:.2f}")
 
 
 def show(rows):

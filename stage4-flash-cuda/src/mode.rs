@@ -53,8 +53,9 @@ impl FromStr for Mode {
 
     /// The mode of that name.
     fn from_str(name: &str) -> Result<Self, String> {
-        let names = || Vec::from_iter(Self::all().map(|mode| mode.to_string()));
-        Self::all()
+        let modes = || Self::all().chain(Rung::F16.map(Self::Rung));
+        let names = || Vec::from_iter(modes().map(|mode| mode.to_string()));
+        modes()
             .find(|mode| mode.to_string() == name)
             .ok_or_else(|| format!("it is none of {}", names().join(", ")))
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::arguments::MAX_SIZE;
 use stage1_reference::Error::Unsupported;
-use stage4_flash_cuda::{Attention, Error, Mode};
+use stage4_flash_cuda::{Attention, Error, Format, Mode};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -20,6 +20,7 @@ use super::report::Report;
 Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
   cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes library --kv-heads 8
+  cargo run -p stage4-flash-cuda -- bench --f16 --seq 4096 --modes mma,swizzle,pipeline,reuse,library
   cargo run -p stage4-flash-cuda -- bench --assignment
 
 No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without grouped heads is
@@ -55,9 +56,18 @@ pub struct Arguments {
     #[arg(long)]
     causal: bool,
 
-    /// Modes: naive, tiled, library, padded, or a rung of the ladder: flash,
-    /// register_tiles, async_copy.
-    #[arg(long, value_delimiter = ',', default_value = "naive,tiled,library")]
+    /// Tensors in f16, on tensor cores. The share of the roofline, whose peak is in f32, is left out.
+    #[arg(long)]
+    f16: bool,
+
+    /// Modes: library, padded, or a rung of the ladder. In f32 also naive and tiled, and the
+    /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "naive,tiled,library",
+        default_value_if("f16", "true", "library")
+    )]
     modes: Vec<Mode>,
 
     /// Timed runs on a GPU, of which the median counts.
@@ -66,7 +76,7 @@ pub struct Arguments {
 
     /// The assignment's four cases instead: (B, N) = (4, 128) and (64, 4096), hidden 4096, 32
     /// heads, with and without the causal mask.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "f16")]
     assignment: bool,
 
     /// Write all figures as JSON to this file.
@@ -96,7 +106,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for &mode in &arguments.modes {
             let attention = Attention::new(&context)?.with_mode(mode);
             if mode == Mode::Library {
-                let variant = attention.variant(case.head_dim)?;
+                let variant = match case.f16 {
+                    false => attention.variant(case.head_dim)?,
+                    true => attention.half_variant(Format::F16, case.head_dim)?,
+                };
                 if variant.head_dim > case.head_dim {
                     println!(
                         "library: D = {} is padded to {}",
@@ -139,6 +152,7 @@ impl Arguments {
         let case = |&n| Case {
             kv_heads: self.kv_heads.unwrap_or(self.heads),
             causal: self.causal,
+            f16: self.f16,
             ..Case::full(self.batch, self.heads, n, self.dim)
         };
         self.seq.iter().map(case).collect()

@@ -34,21 +34,30 @@ const VERIFIED: usize = 129;
 /// Compares with stage 1 on a small problem of the same kind as `case`.
 /// Nothing is timed that fails.
 pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
-    let group = case.one_group();
-    let head_dim = group.head_dim;
-    let tensor = |heads, seed| {
-        let shape = (1, heads, VERIFIED, head_dim);
-        let values = (0..heads * VERIFIED * head_dim).map(|i| value(seed, i));
-        Array4::from_shape_vec(shape, values.collect())
+    let case = Case {
+        n: VERIFIED,
+        ..case.one_group()
     };
-    let (q, k, v) = (tensor(group.heads, 1)?, tensor(1, 2)?, tensor(1, 3)?);
+    let mut problem = Problem::new(stream, case)?;
+    problem.launch(attention)?;
+    let output = problem.output()?;
+    let head_dim = case.head_dim;
+    let tensor = |heads, seed| {
+        let values = values(seed, heads * VERIFIED * head_dim);
+        let values = values.map(|x| if case.f16 { f16::from_f32(x).to_f32() } else { x });
+        Array4::from_shape_vec((1, heads, VERIFIED, head_dim), values.collect())
+    };
+    let (q, k, v) = (tensor(case.heads, 1)?, tensor(1, 2)?, tensor(1, 3)?);
     let mut options = Options::default();
-    options.causal = group.causal;
-    let output = attention.forward_host(stream, q.view(), k.view(), v.view(), &options)?;
+    options.causal = case.causal;
     let expected = stage1_reference::attention(q.view(), k.view(), v.view(), &options)?;
-    // Largest error of either result against the exact sum of this many terms.
-    let off = f32::EPSILON * (8.0 + 2.0 * ((head_dim + VERIFIED) as f32).sqrt());
-    let mut pairs = output.o.iter().zip(&expected.o);
+    // Largest error of either result against the exact one, relative to values of at most 2: of a
+    // sum of this many terms in f32; of rounding weights and result to f16.
+    let off = match case.f16 {
+        false => f32::EPSILON * (8.0 + 2.0 * ((head_dim + VERIFIED) as f32).sqrt()),
+        true => f16::EPSILON.to_f32(),
+    };
+    let mut pairs = output.iter().zip(&expected.o);
     let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 2.0 * off * (1.0 + b.abs());
     ensure!(pairs.all(close), "the result is not that of stage 1");
     Ok(())
@@ -61,6 +70,12 @@ fn value(seed: u64, i: usize) -> f32 {
     (bits >> 40) as f32 / (1 << 22) as f32 - 2.0
 }
 
+/// So many values of a tensor: few different ones, so that a large problem is made fast.
+fn values(seed: u64, count: usize) -> impl Iterator<Item = f32> {
+    let some = Vec::from_iter((0..4099).map(|i| value(seed, i)));
+    (0..count).map(move |i| some[i % some.len()])
+}
+
 /// q, k and v with seeded values, and o.
 fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
     stream: &Arc<CudaStream>,
@@ -69,10 +84,9 @@ fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
 ) -> Result<([CudaSlice<T>; 3], CudaSlice<T>), DriverError> {
     let count = |heads| case.batch * heads * case.n * case.head_dim;
     let (q_count, k_count) = (count(case.heads), count(case.kv_heads));
-    // Few different values, so that a large problem is made fast.
     let tensor = |count, seed| {
-        let some: Vec<T> = (0..4099).map(|i| element(value(seed, i))).collect();
-        upload(stream, some.iter().cycle().take(count))
+        let values = Vec::from_iter(values(seed, count).map(&element));
+        upload(stream, &values)
     };
     let inputs = [
         tensor(q_count, 1)?,
@@ -116,6 +130,17 @@ impl Problem {
             Tensors::F16(inputs, o) => {
                 let (inputs, outputs) = views(inputs, o);
                 attention.forward_half(stream, inputs, outputs, shape)
+            }
+        }
+    }
+
+    /// The values of o, when all launches are done.
+    fn output(&self) -> Result<Vec<f32>, DriverError> {
+        match &self.tensors {
+            Tensors::F32(_, o) => self.stream.clone_dtoh(o),
+            Tensors::F16(_, o) => {
+                let values = self.stream.clone_dtoh(o)?;
+                Ok(values.into_iter().map(f16::to_f32).collect())
             }
         }
     }

@@ -23,8 +23,8 @@ struct Row {
     estimate: Estimate,
     /// FLOPs of the products, per second, over 10¹².
     tflops: f64,
-    /// The least time by the roofline, divided by the time.
-    roofline: f64,
+    /// The least time by the roofline, divided by the time; in f32 alone, as is the peak.
+    roofline: Option<f64>,
     /// Bytes of q, k, v, o, lse, and of scores if they are kept.
     memory_bytes: f64,
     /// Bytes of DRAM traffic: counted; a lower bound if the time was measured.
@@ -64,7 +64,8 @@ impl Report {
             case,
             estimate,
             tflops: case.flops() / estimate.seconds / 1e12,
-            roofline: self.peaks.seconds(case.flops(), case.bytes()) / estimate.seconds,
+            roofline: (!case.f16)
+                .then(|| self.peaks.seconds(case.flops(), case.bytes()) / estimate.seconds),
             memory_bytes: case.bytes() + scores,
             traffic_bytes: estimate
                 .dram_bytes
@@ -97,15 +98,17 @@ impl Report {
             let bandwidth = row.estimate.dram_bytes.map_or("-".to_owned(), |bytes| {
                 format!("{:.0}", bytes / row.estimate.seconds / 1e9)
             });
+            let roofline = row
+                .roofline
+                .map_or("-".to_owned(), |share| format!("{:.1}%", 100.0 * share));
             let speed_up = self
                 .speed_up(row)
                 .map_or("-".to_owned(), |x| format!("{x:.2}"));
             println!(
-                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {mask:>11} {:>11.4} {:>8.2} {:>8.1}% {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
+                "{:15} {batch:>3} {heads:>5} {n:>6} {head_dim:>4} {mask:>11} {:>11.4} {:>8.2} {roofline:>9} {bandwidth:>9} {speed_up:>8} {:>10.1}  {}",
                 row.mode,
                 1e3 * row.estimate.seconds,
                 row.tflops,
-                100.0 * row.roofline,
                 row.memory_bytes / f64::from(1 << 20),
                 row.estimate.how,
             );
@@ -114,7 +117,9 @@ impl Report {
 
     /// Prints the notes below the table.
     pub fn print_foot(&self, assignment: bool) {
-        println!("speed-up is over tiled, stage 2");
+        if self.rows.iter().any(|row| self.speed_up(row).is_some()) {
+            println!("speed-up is over tiled, stage 2");
+        }
         let largest = self.rows.iter().map(|row| row.memory_bytes);
         let largest = largest.fold(0.0, f64::max);
         if let Some(remark) = memory_remark(largest, &self.device, self.device_memory_bytes) {
@@ -164,6 +169,9 @@ impl Report {
                 continue; // no speed-up without the mode that it is over
             }
             chart.write(folder, name)?;
+        }
+        if self.rows.iter().any(|row| row.roofline.is_none()) {
+            return Ok(());
         }
 
         let intensity = |row: &Row| row.tflops * 1e12 * row.estimate.seconds / row.traffic_bytes;

@@ -35,7 +35,7 @@ fn tables_and_plots_are_current() {
         )
     };
     let (current, count) = transcripts(&readme, "stage4-flash-cuda", run).unwrap();
-    assert_eq!(count, 2);
+    assert_eq!(count, 3);
     for plot in ["latency", "throughput", "speed-up", "memory", "roofline"] {
         let name = format!("{plot}.svg");
         let made = fs::read_to_string(plots.join(&name)).unwrap();
