@@ -125,7 +125,7 @@ fn wrong(words: &[&str]) -> Result<Option<String>> {
 }
 
 fn grade(words: &[&str]) -> Result<Option<String>> {
-    let mut names = tasks::names()?;
+    let mut names = tasks::names()?.concat();
     let ids: Vec<String> = names
         .iter()
         .filter_map(|name| Some(name.split_once('/')?.1.to_owned()))

@@ -105,7 +105,8 @@ pub fn findings() -> Result<Vec<String>> {
             }
         }
     }
-    let tasks = tasks::names()?.into_iter();
+    let [tasks, _] = tasks::names()?;
+    let tasks = tasks.into_iter();
     let unset = tasks.filter(|task| !set.contains(task.as_str()));
     findings.extend(unset.map(|task| format!("no chapter sets the task {task}")));
     Ok(findings)
@@ -155,7 +156,8 @@ fn lacking(chapter: &Chapter, text: &str) -> Vec<String> {
     demand(has("## Further reading"), "further reading");
     let mut lacking: Vec<String> = lacking.into_iter().map(str::to_owned).collect();
     if let Some(task) = chapter.task {
-        let hints = format!("{{{{hints stage{}}}}}", task.replace('/', "-"));
+        // Of each step, if it has steps.
+        let hints = format!("{{{{hints stage{}", task.replace('/', "-"));
         for mark in [&format!("{{{{task {task}}}}}"), &hints] {
             if !text.contains(mark.as_str()) {
                 lacking.push(mark.clone());

@@ -10,26 +10,32 @@ use crate::root;
 
 const TABLE: &str = "grade/src/tasks.rs";
 
-/// The task `2/softmax`: points, files and the command that grades it.
+/// The task `2/softmax`: points, files and the command that grades it; of a task in steps each step.
 pub fn card(name: &str) -> Result<String> {
     let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
-    let (stage, id) = name
-        .split_once('/')
-        .context("a task is named as 2/softmax")?;
-    let task = tasks(&text).find(|task| task.stage == stage && task.id == id);
-    let task = task.with_context(|| format!("{TABLE} has no task {name}"))?;
-    let points = if task.points == "1" {
-        "1 point".to_owned()
-    } else {
-        format!("{} points", task.points)
+    let steps: Vec<Task<'_>> = tasks(&text).filter(|task| task.task() == name).collect();
+    let Some(task) = steps.first() else {
+        bail!("{TABLE} has no task {name}");
     };
-    let bonus = if task.bonus { ", as a bonus" } else { "" };
-    let mut card = format!(
-        "{}: {points}{bonus}. You write:\n\n",
-        capitalised(task.title)
-    );
-    for file in task.files {
-        let path = format!("exercises/stage{stage}/{file}");
+    let mut card = String::new();
+    if steps.len() > 1 {
+        card += "| step | points | what your code can do then |\n|---|---|---|\n";
+        for step in &steps {
+            let title = capitalised(step.title);
+            writeln!(card, "| `{}` | {} | {title} |", step.name(), step.points)?;
+        }
+        card += "\nYou write, in all steps:\n\n";
+    } else {
+        let points = match task.points {
+            "1" => "1 point".to_owned(),
+            points => format!("{points} points"),
+        };
+        let bonus = if task.bonus { ", as a bonus" } else { "" };
+        let title = capitalised(task.title);
+        write!(card, "{title}: {points}{bonus}. You write:\n\n")?;
+    }
+    for file in &task.files {
+        let path = format!("exercises/stage{}/{file}", task.stage);
         if !root().join(&path).exists() {
             bail!("there is no {path}");
         }
@@ -66,11 +72,12 @@ pub fn points() -> Result<String> {
     Ok(table)
 }
 
-/// The names of all tasks, as `2/softmax`.
-pub fn names() -> Result<Vec<String>> {
+/// The names of all tasks, as `2/softmax`, and those of their steps, as `4/flash/tile`.
+pub fn names() -> Result<[Vec<String>; 2]> {
     let text = fs::read_to_string(root().join(TABLE)).context(TABLE)?;
-    let names = tasks(&text).map(|task| format!("{}/{}", task.stage, task.id));
-    Ok(names.collect())
+    let mut names: Vec<String> = tasks(&text).map(|task| task.task()).collect();
+    names.dedup();
+    Ok([names, tasks(&text).map(|task| task.name()).collect()])
 }
 
 struct Task<'a> {
@@ -80,6 +87,19 @@ struct Task<'a> {
     points: &'a str,
     bonus: bool,
     files: Vec<&'a str>,
+}
+
+impl Task<'_> {
+    /// Its own name, `4/flash/tile` or `2/softmax`.
+    fn name(&self) -> String {
+        format!("{}/{}", self.stage, self.id)
+    }
+
+    /// The name of the task that it is, or is a step of: `4/flash`.
+    fn task(&self) -> String {
+        let id = self.id.split('/').next().unwrap_or(self.id);
+        format!("{}/{id}", self.stage)
+    }
 }
 
 /// The tasks of the table, each written as `Task { stage: 2, id: "softmax", … }`.

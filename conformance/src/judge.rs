@@ -15,7 +15,7 @@ use stage1_reference::Feature;
 use crate::compare::Comparison;
 use crate::device::Launches;
 use crate::inputs::hash;
-use crate::problems::{Extent, Problem};
+use crate::problems::{Extent, Problem, Step};
 use crate::report::{Case, Claim, Outcome, Part, Report};
 
 /// Who is judged, for the report.
@@ -55,6 +55,8 @@ pub struct Card<'a> {
     pub name: &'a str,
     /// [`Problem::needs_care`].
     pub needs_care: bool,
+    /// [`Problem::step`].
+    pub step: Option<Step>,
     /// [`Problem::extent`].
     pub extent: Extent,
 }
@@ -149,6 +151,7 @@ impl<'a> Judge<'a> {
             let card = Card {
                 name: problem.name(),
                 needs_care: problem.needs_care(),
+                step: problem.step(),
                 extent: problem.extent(),
             };
             if !self.is_chosen(&card) {

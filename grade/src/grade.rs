@@ -15,6 +15,7 @@ use crate::exams::{Exam, Input, Place, Rig, Whose, exam};
 use crate::places::Places;
 use crate::programs::Programs;
 use crate::remote::Remote;
+use crate::report::Points;
 use crate::tasks::Task;
 use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub seed_is_secret: bool,
     /// True if [`Kind::Correct`] alone is judged.
     pub values_alone: bool,
+    /// True if nothing is graded behind the first task without full marks.
+    pub to_first_open: bool,
     /// The limits of the learner's process.
     pub limits: Limits,
 }
@@ -59,6 +62,7 @@ impl Settings {
             seed: SEED,
             seed_is_secret: false,
             values_alone: false,
+            to_first_open: false,
             limits: Limits::default(),
         }
     }
@@ -103,7 +107,11 @@ pub fn grade(
     for task in tasks {
         let grade = task_grade(settings, &device, task, &mut programs, &mut step);
         step(Step::Graded(&grade));
+        let open = !Points::is_full(&grade);
         graded.push(grade);
+        if open && settings.to_first_open {
+            break;
+        }
     }
     Ok(Grade {
         schema: SCHEMA,

@@ -105,11 +105,11 @@ impl<'a> Programs<'a> {
     }
 }
 
-/// The other tasks of the stage.
+/// The other tasks of the stage, without steps of this one.
 fn others(task: &Task) -> impl Iterator<Item = &'static Task> {
     TASKS
         .iter()
-        .filter(move |other| other.stage == task.stage && *other != task)
+        .filter(move |other| other.stage == task.stage && !other.shares_files(task))
 }
 
 /// Copies the files of a folder that was built from, so that it has no links.

@@ -1,11 +1,11 @@
 //! The table of tasks.
 
-/// A task: what a learner writes, and what it is worth.
+/// A task, or a step of one: what a learner writes, and what it is worth.
 #[derive(Debug, PartialEq)]
 pub struct Task {
     /// The stage, 1 to 6.
     pub stage: u8,
-    /// Its name within the stage, such as `softmax`.
+    /// Its name within the stage, such as `softmax`; of a step with the task's, `flash/tile`.
     pub id: &'static str,
     /// A line that says what is to be written.
     pub title: &'static str,
@@ -13,7 +13,8 @@ pub struct Task {
     pub points: f64,
     /// True if the points come on top of the total.
     pub bonus: bool,
-    /// The files that the learner writes, relative to the folder of the exercise. No other task has them.
+    /// The files that the learner writes, relative to the folder of the exercise. No other task has them, but for steps of one
+    /// task.
     pub files: &'static [&'static str],
 }
 
@@ -53,17 +54,57 @@ pub static TASKS: &[Task] = &[
     },
     Task {
         stage: 3,
-        id: "flash",
-        title: "FlashAttention-2 on tiles, on the CPU",
-        points: 3.0,
+        id: "flash/online",
+        title: "FlashAttention-2 on whole tiles, on the CPU",
+        points: 1.0,
+        bonus: false,
+        files: &["src/flash.rs"],
+    },
+    Task {
+        stage: 3,
+        id: "flash/ragged",
+        title: "the same for any sizes and for extreme scores",
+        points: 1.0,
+        bonus: false,
+        files: &["src/flash.rs"],
+    },
+    Task {
+        stage: 3,
+        id: "flash/causal",
+        title: "the same with a causal mask",
+        points: 1.0,
         bonus: false,
         files: &["src/flash.rs"],
     },
     Task {
         stage: 4,
-        id: "flash",
-        title: "FlashAttention as one fused kernel",
-        points: 4.0,
+        id: "flash/tile",
+        title: "attention on one tile of keys, as one fused kernel",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/flash.cu", "src/launch.rs"],
+    },
+    Task {
+        stage: 4,
+        id: "flash/online",
+        title: "FlashAttention on many tiles, with online softmax",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/flash.cu", "src/launch.rs"],
+    },
+    Task {
+        stage: 4,
+        id: "flash/ragged",
+        title: "the same for any sizes and for extreme scores",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/flash.cu", "src/launch.rs"],
+    },
+    Task {
+        stage: 4,
+        id: "flash/causal",
+        title: "the same with a causal mask that skips tiles",
+        points: 1.0,
         bonus: false,
         files: &["kernels/flash.cu", "src/launch.rs"],
     },
@@ -101,9 +142,25 @@ pub static TASKS: &[Task] = &[
     },
     Task {
         stage: 5,
-        id: "decode",
+        id: "decode/query",
         title: "attention of one query over the KV cache",
-        points: 3.0,
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/decode.cu", "src/decode.rs"],
+    },
+    Task {
+        stage: 5,
+        id: "decode/lengths",
+        title: "the same on sequences of different lengths",
+        points: 1.0,
+        bonus: false,
+        files: &["kernels/decode.cu", "src/decode.rs"],
+    },
+    Task {
+        stage: 5,
+        id: "decode/groups",
+        title: "the same with heads that share keys, and several queries",
+        points: 1.0,
         bonus: false,
         files: &["kernels/decode.cu", "src/decode.rs"],
     },
@@ -139,6 +196,20 @@ impl Task {
         format!("{}/{}", self.stage, self.id)
     }
 
+    /// True if it has this name, or is a step of the task that has it: `flash`, `4/flash` and `4/flash/tile` are names of
+    /// `4/flash/tile`.
+    pub fn is_called(&self, name: &str) -> bool {
+        [self.id, &self.name()].iter().any(|own| {
+            let rest = own.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+
+    /// True if both are steps of one task, or the same: they have the same files.
+    pub fn shares_files(&self, other: &Task) -> bool {
+        (self.stage, self.files) == (other.stage, other.files)
+    }
+
     /// The package of the exercise, `exercise-stage2`.
     pub fn package(&self) -> String {
         format!("exercise-stage{}", self.stage)
@@ -169,7 +240,7 @@ pub enum NoSuchTask {
 
 /// The tasks of a stage, or all; of these those called `name`, as `softmax` or `2/softmax`. In the order of [`TASKS`].
 ///
-/// A name that several stages have, such as `flash`, selects the task of each.
+/// The name of a task in steps selects all of them; one that several stages have, such as `flash`, the task of each.
 ///
 /// # Errors
 ///
@@ -183,7 +254,7 @@ pub fn select(stage: Option<u8>, name: Option<&str>) -> Result<Vec<&'static Task
         }
     }
     if let Some(name) = name {
-        tasks.retain(|task| task.id == name || task.name() == name);
+        tasks.retain(|task| task.is_called(name));
         if tasks.is_empty() {
             return Err(NoSuchTask::Name(name.to_owned()));
         }
@@ -206,14 +277,22 @@ mod tests {
         assert_eq!(counted.map(|task| task.points).sum::<f64>(), 20.0);
     }
 
+    /// The steps of a task follow each other, and have its name in front.
     #[test]
     fn a_file_belongs_to_one_task() {
-        let files = |task: &'static Task| task.files.iter().map(|file| (task.stage, *file));
-        let mut files: Vec<(u8, &str)> = TASKS.iter().flat_map(files).collect();
+        let tasks: Vec<_> = TASKS.chunk_by(|a, b| a.shares_files(b)).collect();
+        let files = tasks
+            .iter()
+            .flat_map(|steps| steps[0].files.iter().map(|file| (steps[0].stage, *file)));
+        let mut files: Vec<(u8, &str)> = files.collect();
         let count = files.len();
         files.sort();
         files.dedup();
         assert_eq!(files.len(), count);
+        for steps in tasks.iter().filter(|steps| steps.len() > 1) {
+            let (task, _) = steps[0].id.split_once('/').unwrap();
+            assert!(steps.iter().all(|step| step.is_called(task)), "{steps:?}");
+        }
     }
 
     #[test]
@@ -222,13 +301,17 @@ mod tests {
             let tasks = select(stage, name)?;
             Ok(tasks.into_iter().map(Task::name).collect::<Vec<_>>())
         };
-        assert_eq!(selected(Some(3), None).unwrap(), ["3/flash"]);
-        assert_eq!(
-            selected(None, Some("flash")).unwrap(),
-            ["3/flash", "4/flash"]
-        );
-        assert_eq!(selected(None, Some("4/flash")).unwrap(), ["4/flash"]);
-        assert_eq!(selected(Some(4), Some("flash")).unwrap(), ["4/flash"]);
+        let of_stage_3 = ["3/flash/online", "3/flash/ragged", "3/flash/causal"];
+        assert_eq!(selected(Some(3), None).unwrap(), of_stage_3);
+        assert_eq!(selected(None, Some("3/flash")).unwrap(), of_stage_3);
+        assert_eq!(selected(Some(3), Some("flash")).unwrap(), of_stage_3);
+        assert_eq!(selected(None, Some("flash")).unwrap().len(), 7);
+        let step = ["4/flash/tile"];
+        assert_eq!(selected(None, Some("4/flash/tile")).unwrap(), step);
+        assert_eq!(selected(None, Some("flash/tile")).unwrap(), step);
+        for no_name in ["4/flash/", "4/fla", "tile"] {
+            assert!(selected(None, Some(no_name)).is_err(), "{no_name}");
+        }
         assert_eq!(selected(None, None).unwrap().len(), TASKS.len());
         assert_eq!(selected(Some(7), None), Err(NoSuchTask::Stage(7)));
         let error = selected(Some(4), Some("softmax")).unwrap_err();

@@ -43,7 +43,7 @@ pub enum Subject {
 pub struct TaskGrade {
     /// The stage, 1 to 6.
     pub stage: u8,
-    /// The task's name within the stage, such as `softmax`.
+    /// The task's name within the stage, such as `softmax`; of a step with the task's, `flash/tile`.
     pub task: String,
     /// A line that says what was to be written.
     pub title: String,

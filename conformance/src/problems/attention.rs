@@ -9,7 +9,7 @@ mod random;
 mod row;
 mod table;
 
-use super::{Extent, UNWRITTEN, compare, half_range, rms, rounded_scores};
+use super::{Extent, Step, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor};
 use crate::{Dtype, oracle};
@@ -42,6 +42,13 @@ pub fn problems() -> Vec<Problem> {
     static PROBLEMS: LazyLock<Vec<Problem>> =
         LazyLock::new(|| table::rows().into_iter().map(row::Row::problem).collect());
     PROBLEMS.clone()
+}
+
+/// Problems whose tiles are all whole, if they have 32 queries and keys, or 64 and more.
+///
+/// They are no part of the table, whose errors are compared with PyTorch's.
+pub fn whole() -> Vec<Problem> {
+    table::whole().into_iter().map(row::Row::problem).collect()
 }
 
 /// A thousand keys of the same weight, and values of about 100: their sum is beyond half precision,
@@ -196,6 +203,21 @@ impl super::Problem for Problem {
         empty || masked || self.options.mask.is_some() || self.extreme
     }
 
+    fn step(&self) -> Option<Step> {
+        let Sizes {
+            nq, nk, head_dim, ..
+        } = self.sizes();
+        let plain = self.wants_lse && self.options == Options::default();
+        let whole = |size: usize| size > 0 && size.is_multiple_of(64);
+        Some(match (nq, nk) {
+            _ if self.options.causal => Step::Causal,
+            _ if !plain || !head_dim.is_multiple_of(32) => Step::Ragged,
+            (32, 32) => Step::Tile,
+            _ if whole(nq) && whole(nk) => Step::Online,
+            _ => Step::Ragged,
+        })
+    }
+
     fn extent(&self) -> Extent {
         let Sizes {
             batch,
@@ -300,6 +322,33 @@ mod tests {
                 assert!(compared[1].passed(), "{}", problem.name);
             }
         }
+    }
+
+    #[test]
+    fn a_tile_and_whole_tiles_come_before_other_sizes_and_masks() {
+        use super::super::Problem as _;
+        let all = problems().into_iter().chain(whole());
+        let named = |name: &str| all.clone().find(|problem| problem.name == name).unwrap();
+        for (name, step) in [
+            ("b2_h3_n32_d64", Step::Tile),
+            ("b1_h2_n32_d64_both1e4", Step::Tile),
+            ("b1_h2_nq64_nk384_d64_rising", Step::Online),
+            ("b1_h1_n128_d16", Step::Ragged),
+            ("b1_h2_n65_d64", Step::Ragged),
+            ("b2_h2_nq5_nk0_d16", Step::Ragged),
+            ("b1_h2_nq17_nk65_d16_scale1.5", Step::Ragged),
+            ("b1_h1_n128_d16_causal", Step::Causal),
+        ] {
+            assert_eq!(named(name).step(), Some(step), "{name}");
+        }
+        let steps = whole().into_iter().map(|problem| problem.step());
+        assert!(
+            steps
+                .into_iter()
+                .all(|step| [Some(Step::Tile), Some(Step::Online)].contains(&step))
+        );
+        let without_lse = named("b2_h3_n32_d64").without_lse();
+        assert_eq!(without_lse.step(), Some(Step::Ragged));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use ndarray::{Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Feature, Options, Output};
 
 use super::attention::{Sign, huge, late};
-use super::{Extent, UNWRITTEN, compare, half_range, rms, rounded_scores};
+use super::{Extent, Step, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
 use crate::{Dtype, oracle};
@@ -186,6 +186,29 @@ pub fn problems() -> Vec<Problem> {
     rows.push(Row {
         max_seq: 1000,
         ..Row::new(1, 1, 128, &[1000])
+    });
+    // One query for each head, on full caches; then on others.
+    for (head_dim, lengths) in [(64, vec![128]), (128, vec![256; 2]), (256, vec![200])] {
+        rows.push(Row {
+            max_seq: lengths[0],
+            ..Row::new(3, 3, head_dim, &lengths)
+        });
+    }
+    rows.push(Row {
+        max_seq: 640,
+        scores: Scores::Late,
+        ..Row::new(2, 2, 64, &[640])
+    });
+    for head_dim in [3, 40, 64, 256] {
+        rows.push(Row::new(2, 2, head_dim, &ragged));
+    }
+    rows.push(Row {
+        wants_lse: false,
+        ..Row::new(2, 2, 64, &ragged)
+    });
+    rows.push(Row {
+        scores: Scores::Late,
+        ..Row::new(2, 2, 64, &[1100, 700])
     });
     rows.into_iter().map(Row::problem).collect()
 }
@@ -388,6 +411,18 @@ impl super::Problem for Problem {
         self.extreme || self.q.is_empty()
     }
 
+    fn step(&self) -> Option<Step> {
+        let (_, heads, nq, head_dim) = self.q.dim();
+        let (_, kv_heads, max_seq, _) = self.k.dim();
+        let plain = self.wants_lse && self.scale.is_none() && self.offsets == [0; 2];
+        let full = self.lengths.iter().all(|&length| length == max_seq);
+        Some(match plain && full && head_dim.is_multiple_of(32) {
+            _ if heads != kv_heads || nq != 1 => Step::Groups,
+            true if max_seq > 0 => Step::Query,
+            _ => Step::Lengths,
+        })
+    }
+
     fn extent(&self) -> Extent {
         let (batch, heads, _, _) = self.q.dim();
         Extent {
@@ -450,6 +485,24 @@ impl super::Problem for Problem {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn one_query_on_full_caches_comes_before_other_lengths_and_groups() {
+        use super::super::Problem as _;
+        let all = problems();
+        for (name, step) in [
+            ("b2_h3_kv3_nq1_n256+256of256_d128_f32", Step::Query),
+            ("b1_h1_kv1_nq1_n1000of1000_d128_f32", Step::Query),
+            ("b3_h2_kv2_nq1_n130+0+37of133_d64_f32", Step::Lengths),
+            ("b1_h1_kv1_nq1_n20000of20003_d4_f32", Step::Lengths),
+            ("b1_h66000_kv66000_nq1_n0of1_d16_f32", Step::Lengths),
+            ("b3_h4_kv2_nq1_n130+0+37of133_d64_f32", Step::Groups),
+            ("b2_h4_kv4_nq2_n1+1of4_d128_f32", Step::Groups),
+        ] {
+            let problem = all.iter().find(|problem| problem.name == name).unwrap();
+            assert_eq!(problem.step(), Some(step), "{name}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_lengths_fit() {

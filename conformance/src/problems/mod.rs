@@ -28,6 +28,25 @@ pub struct Extent {
     pub length: usize,
 }
 
+/// What a problem asks for first. Each step of a task is judged by its own problems alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Attention of 32 queries on 32 keys, with rows of whole warps: one tile.
+    Tile,
+    /// Attention on many tiles that are whole: multiples of 64 queries and keys.
+    Online,
+    /// Attention of any sizes and scale, without a causal mask.
+    Ragged,
+    /// Attention with a causal mask.
+    Causal,
+    /// Decoding of one query for each head, on a cache that is full, with rows of whole warps.
+    Query,
+    /// Decoding of one query for each head, on sequences of any lengths.
+    Lengths,
+    /// Decoding of heads that share keys, or of several queries.
+    Groups,
+}
+
 /// A problem with a known answer.
 pub trait Problem {
     /// The outputs that an implementation fills in.
@@ -48,6 +67,11 @@ pub trait Problem {
     /// extreme values, rows that see no key, additive masks, empty tensors.
     fn needs_care(&self) -> bool {
         false
+    }
+
+    /// The step of a task that it belongs to; `None` if it is of no task in steps.
+    fn step(&self) -> Option<Step> {
+        None
     }
 
     /// The size, by which a problem that takes too long can be left out.

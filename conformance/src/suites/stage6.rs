@@ -67,6 +67,7 @@ pub fn generate<G: Generate>(judge: &mut Judge<'_>, own: &G) {
             let card = Card {
                 name: problem.name(),
                 needs_care: problem.needs_care(),
+                step: problem.step(),
                 extent: problem.extent(),
             };
             if !judge.is_chosen(&card) {

@@ -1,4 +1,4 @@
-//! Exercise 3, task `flash` (3 points): FlashAttention-2 on the CPU.
+//! Exercise 3, task `flash` (3 points in 3 steps): FlashAttention-2 on the CPU.
 //!
 //! Attention again, `o = softmax(scale · q kᵀ) v`, but tile by tile: no score matrix `[nq, nk]`
 //! is ever formed. A tile of queries visits the tiles of keys one after the other. It keeps a
@@ -6,7 +6,14 @@
 //! them when the maximum grows.
 //!
 //! You write `src/flash.rs`. This file is done: [`by_head`] checks the arguments and calls your
-//! function for each [`Head`]. `cargo grade 3` judges, `cargo grade hint 3/flash` helps.
+//! function for each [`Head`]. `cargo grade watch 3/flash` judges the steps up to the first that is
+//! open, at every save; `cargo grade hint 3/flash` helps with it.
+//!
+//! | step, a point each | queries and keys | mask |
+//! |---|---|---|
+//! | `flash/online` | multiples of 64 | none |
+//! | `flash/ragged` | any; scores of ±10,000, other scales | none |
+//! | `flash/causal` | any | causal |
 
 #![allow(unused_imports)] // until your file uses `tiles`
 

@@ -28,10 +28,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) flash(
     float* lse,                      // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    // TODO, task 4/flash.
-    // 1. Which batch and head, and which queries, are this block's?
-    // 2. Load the tile of q to shared memory. Rows from nq on do not exist: use 0.
-    // 3. For each tile of keys that the queries see: load k and v; barrier;
-    //    scores, softmax, o; barrier.
-    // 4. Divide o by l, and write o and lse.
+    // TODO, task 4/flash, in four steps. Each is graded by itself.
+    // tile:   nq = nk = 32, HEAD_DIM 64 or 128, no mask. Which batch and head, and which queries,
+    //         are this block's? Load q, k, v to shared memory; barrier; scores, softmax, o, lse.
+    // online: many whole tiles of keys. Scale l and o down when m grows; barrier before the next.
+    // ragged: any nq, nk and HEAD_DIM. Rows and keys beyond the end do not exist; lse may be null.
+    // causal: the mask. Skip the tiles of keys that no query of the block sees.
 }

@@ -1,4 +1,4 @@
-//! Exercise 4, task `flash` (4 points): FlashAttention as one CUDA kernel.
+//! Exercise 4, task `flash` (4 points in 4 steps): FlashAttention as one CUDA kernel.
 //!
 //! `o = softmax(scale · q kᵀ) v` and the log-sum-exp of each row, in one launch, which writes
 //! each element of both once; no score is ever in global memory. Tensors are packed f32,
@@ -10,8 +10,18 @@
 //! - `src/launch.rs`: how many queries, keys and threads a block has, for each head dimension;
 //!   grid, block and arguments.
 //!
+//! The steps are graded one by one, a point each. Each has problems of its own:
+//!
+//! | step | `nq` and `nk` | `D` | mask |
+//! |---|---|---|---|
+//! | `flash/tile` | 32 | 64, 128 | none |
+//! | `flash/online` | multiples of 64 | 64, 128 | none |
+//! | `flash/ragged` | any; scores of ±10,000 | all four | none |
+//! | `flash/causal` | any | all four | causal; hidden tiles are skipped |
+//!
 //! This file is done: it checks the arguments, loads the kernel and calls your launch.
-//! `cargo grade 4/flash` judges, `cargo grade hint 4/flash` helps.
+//! `cargo grade watch 4/flash` judges the steps up to the first that is open, at every save;
+//! `cargo grade hint 4/flash` helps with it.
 //!
 //! Three bonus tasks, 1 point each, go on from there to tensor cores, on tensors of f16:
 //!

@@ -30,8 +30,9 @@ extern "C" __global__ void __launch_bounds__(128) decode(
     int head_dim,          // D, 1 to 256
     float scale
 ) {
-    // TODO, task decode.
-    // 1. Which batch, head and query are this block's? How many keys does the query see?
-    // 2. For each tile of keys: scores; softmax online; o.
-    // 3. Divide o by the sum, and write o and lse.
+    // TODO, task decode, in three steps. Each is graded by itself.
+    // query:   nq = 1, group = 1, and a query sees max_seq keys. Which batch and head are this
+    //          block's? For each tile of keys: scores; softmax online; o. At the end o / sum; lse.
+    // lengths: a sequence has lengths[b] keys, or none; other slots hold NaN. lse may be null.
+    // groups:  which query is this block's, too? How many keys does it see, of which head?
 }

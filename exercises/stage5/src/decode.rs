@@ -1,4 +1,4 @@
-//! Task `decode` (3 points): the launch of `kernels/decode.cu`.
+//! Task `decode` (3 points in 3 steps): the launch of `kernels/decode.cu`.
 
 #![allow(unused)] // remove this line when nothing is left to do
 

@@ -7,8 +7,16 @@
 //! | task | points | you write |
 //! |---|---|---|
 //! | `update_cache` | 1 | `kernels/update_cache.cu`, `src/update_cache.rs` |
-//! | `decode` | 3 | `kernels/decode.cu`, `src/decode.rs` |
+//! | `decode` | 3 in 3 steps | `kernels/decode.cu`, `src/decode.rs` |
 //! | `split` | 1, a bonus | `kernels/split.cu`, `kernels/combine.cu`, `src/split.rs` |
+//!
+//! The steps of `decode` are graded one by one, a point each:
+//!
+//! | step | queries of a head | heads of q for each of the cache | lengths |
+//! |---|---|---|---|
+//! | `decode/query` | 1 | 1 | full caches; `D` is 64, 128 or 256 |
+//! | `decode/lengths` | 1 | 1 | any, 0 among them; any `D` |
+//! | `decode/groups` | any | any | any; any `D` |
 //!
 //! This file is done: it checks the arguments and calls your launches. All tensors are packed f32.
 //! `cargo grade 5` judges, `cargo grade hint decode` helps.

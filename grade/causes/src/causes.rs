@@ -70,7 +70,7 @@ pub enum Cause {
     StaleCacheSlot,
     /// Slots of the cache that hold no token take part.
     UnusedSlots,
-    /// A sequence is read with the length of another.
+    /// A sequence is read with another length than its own.
     WrongLength,
     /// Rows that are no tokens are written to the cache.
     WritesPadding,
@@ -241,7 +241,7 @@ impl Cause {
                 "Slots of the cache that hold no token are read: there may be NaN, and 0 · NaN is NaN. Read the keys that the query sees alone."
             }
             Self::WrongLength => {
-                "A sequence is read with the length of another: each has its own, `lengths[b]`."
+                "A sequence is read with another length than its own, which is `lengths[b]`."
             }
             Self::WritesPadding => {
                 "Rows that are no tokens are written: only the first `counts[b]` of the n rows of sequence b are new."

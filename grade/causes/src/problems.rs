@@ -241,6 +241,11 @@ impl Explained for decode::Problem {
                 "that of the first sequence for all",
                 first,
             ),
+            Hypothesis::new(
+                Cause::WrongLength,
+                "that of the cache for all",
+                vec![max_seq; self.lengths.len()],
+            ),
         ];
         let of_lengths = of_lengths.map(|hypothesis| {
             hypothesis.lazily(|lengths| sequences(self, lengths, &Formula::right()))

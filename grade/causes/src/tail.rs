@@ -1,4 +1,4 @@
-//! The last tile is not full, and its columns beyond the end count, or those within do not.
+//! The last tile is not full, and its columns beyond the end count, or those within do not; or only the first tile counts.
 
 use std::rc::Rc;
 
@@ -33,7 +33,12 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
         mistakes.push(known(
             Cause::TailDropped,
             format!("tiles of {tile}"),
-            Rc::new(move |row| dropped(row, tile)),
+            Rc::new(move |row| first_keys(row, row.scores.len() / tile * tile)),
+        ));
+        mistakes.push(known(
+            Cause::OneTileOnly,
+            format!("the first of the tiles of {tile}"),
+            Rc::new(move |row| first_keys(row, tile)),
         ));
     }
     mistakes
@@ -127,11 +132,11 @@ fn stale_sum(row: &Row<'_>, tile: usize) -> Weighed {
     weighed
 }
 
-/// Only whole tiles count.
-fn dropped(row: &Row<'_>, tile: usize) -> Weighed {
-    let n = row.scores.len();
+/// Only so many keys count.
+fn first_keys(row: &Row<'_>, count: usize) -> Weighed {
     let mut scores = row.scores.to_vec();
-    scores[n - n % tile..].fill(f64::NEG_INFINITY);
+    let count = count.min(scores.len());
+    scores[count..].fill(f64::NEG_INFINITY);
     let row = Row {
         scores: &scores,
         ..*row

@@ -26,7 +26,7 @@ pub struct Arguments {
     /// A folder with a folder for each submission: a checkout, or the content of its folder exercises/.
     submissions: PathBuf,
 
-    /// What to grade: a stage, as in 4, or a task, as in softmax or 3/flash; everything if not given.
+    /// What to grade: a stage, as in 4, or a task, as in softmax or 3/flash, or a step; everything if not given.
     #[arg(value_name = "TASK")]
     tasks: Vec<String>,
 

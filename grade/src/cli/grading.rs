@@ -21,7 +21,7 @@ use super::{print, root, selection, write};
 #[derive(Args)]
 #[group(skip)]
 pub struct Arguments {
-    /// What to grade: a stage, as in 4, or a task, as in softmax or 3/flash; everything if not given.
+    /// What to grade: a stage, as in 4, or a task, as in softmax or 3/flash, or a step; everything if not given.
     #[arg(value_name = "TASK")]
     tasks: Vec<String>,
 
@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let grade = match arguments.is_usual() {
-        true => run_and_keep(&tasks, arguments.yes)?,
+        true => run_and_keep(&settings, &tasks, arguments.yes)?,
         false => grade_tasks(&settings, &tasks, arguments.yes)?,
     };
     let mut text = terminal::render(&grade, Ink::stdout());

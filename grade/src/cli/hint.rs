@@ -13,7 +13,7 @@ const TIERS: u8 = 3;
 /// The flags of `hint`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The task, such as softmax or 3/flash.
+    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the first without full marks.
     task: String,
 
     /// How much to tell: 1 where to look, 2 the idea, 3 nearly the code.
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         )
     } else {
         format!(
-            "The next step would be the solution: exercises/solutions/{}\n",
+            "Beyond that is the solution: exercises/solutions/{}\n",
             task.folder()
         )
     };

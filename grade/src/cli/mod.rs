@@ -22,6 +22,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use grade::report::Points;
 use grade::tasks::{TASKS, Task, select};
 
 /// The root of the checkout that this program was built in.
@@ -47,7 +48,7 @@ pub fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The tasks that words name: a stage, as in `4`, or a task, as in `softmax` or `3/flash`. All, if there are no words.
+/// The tasks that words name: a stage, as in `4`, a task, as in `softmax` or `3/flash`, or a step. All, if there are no words.
 ///
 /// # Errors
 ///
@@ -68,18 +69,34 @@ pub fn selection(words: &[String]) -> anyhow::Result<Vec<&'static Task>> {
     Ok(TASKS.iter().filter(selected).collect())
 }
 
-/// The one task that a word names.
+/// The one task that a word names, in its steps.
 ///
 /// # Errors
 ///
 /// A word that names none, or several.
-pub fn one(word: &str) -> anyhow::Result<&'static Task> {
+pub fn steps(word: &str) -> anyhow::Result<Vec<&'static Task>> {
     let tasks = selection(&[word.to_owned()])?;
-    if let [task] = tasks[..] {
-        return Ok(task);
+    if tasks.iter().all(|task| task.shares_files(tasks[0])) {
+        return Ok(tasks);
     }
     let names: Vec<String> = tasks.into_iter().map(Task::name).collect();
     anyhow::bail!("`{word}` is several tasks: {}", names.join(", "))
+}
+
+/// The one task that a word names; of several steps the first that is not known to have full marks.
+///
+/// # Errors
+///
+/// Those of [`steps`].
+pub fn one(word: &str) -> anyhow::Result<&'static Task> {
+    Ok(first_open(&steps(word)?))
+}
+
+/// The first of some tasks that is not known to have full marks; if all have, the last.
+pub fn first_open(tasks: &[&'static Task]) -> &'static Task {
+    let open = |task: &&&Task| !store::kept(task).is_some_and(|kept| Points::is_full(&kept));
+    let task = tasks.iter().find(open).or(tasks.last());
+    task.expect("a selection has a task")
 }
 
 /// The tasks in the order in which they are done: bonus tasks last.
@@ -126,9 +143,10 @@ mod tests {
     fn words_are_stages_and_tasks() {
         assert_eq!(names(&[]).unwrap().len(), TASKS.len());
         assert_eq!(
-            names(&["3", "2/softmax", "1", "mha"]).unwrap(),
-            ["1/mha", "2/softmax", "3/flash"]
+            names(&["3/flash/ragged", "2/softmax", "1", "mha"]).unwrap(),
+            ["1/mha", "2/softmax", "3/flash/ragged"]
         );
+        assert_eq!(names(&["4/flash"]).unwrap().len(), 4);
         assert!(names(&["7"]).unwrap_err().to_string().contains("1 to 6"));
         assert!(
             names(&["sofmax"])
@@ -137,6 +155,7 @@ mod tests {
                 .contains("2/softmax")
         );
         let error = one("flash").unwrap_err().to_string();
-        assert_eq!(error, "`flash` is several tasks: 3/flash, 4/flash");
+        assert!(error.starts_with("`flash` is several tasks: 3/flash/online, "));
+        assert!(one("4/flash").unwrap().is_called("4/flash"));
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use gpu_tool::ink::Ink;
 use grade::report::{Points, advice, terminal};
 
-use super::run::run_and_keep;
+use super::run::{run_and_keep, usual};
 use super::{in_order, print, selection, store};
 
 /// The flags of `next`.
@@ -27,7 +27,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if store::kept(task).is_some_and(|result| Points::is_full(&result)) {
             continue;
         }
-        let grade = run_and_keep(&[task], arguments.yes)?;
+        let grade = run_and_keep(&usual(), &[task], arguments.yes)?;
         if !grade.tasks.iter().all(Points::is_full) {
             let report = terminal::render(&grade, Ink::stdout());
             return print(&format!("{report}\n{}", advice(&grade)));

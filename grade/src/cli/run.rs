@@ -15,16 +15,20 @@ pub fn usual() -> Settings {
     Settings::new(Places::learner(root()))
 }
 
-/// Grades the learner's exercises in the usual way, and keeps the results for `next` and `watch`.
+/// Grades the learner's exercises by settings like the usual ones, and keeps the results for `next` and `watch`.
 ///
 /// # Errors
 ///
 /// Those of [`run`]; a result cannot be written.
-pub fn run_and_keep(tasks: &[&'static Task], yes: bool) -> anyhow::Result<Grade> {
+pub fn run_and_keep(
+    settings: &Settings,
+    tasks: &[&'static Task],
+    yes: bool,
+) -> anyhow::Result<Grade> {
     // A file that is saved while a task is graded makes its result stale.
     let before = tasks.iter().map(|task| store::fingerprint(task));
     let before: Vec<u64> = before.collect();
-    let grade = run(&usual(), tasks, yes)?;
+    let grade = run(settings, tasks, yes)?;
     for (fingerprint, result) in before.into_iter().zip(&grade.tasks) {
         store::keep(fingerprint, result)?;
     }

@@ -30,7 +30,9 @@ pub fn kept(task: &Task) -> Option<TaskGrade> {
 /// Keeps the result of a task; the fingerprint was taken before it was graded.
 pub fn keep(fingerprint: u64, result: &TaskGrade) -> anyhow::Result<()> {
     let path = path(result.stage, &result.task);
-    fs::create_dir_all(folder()).with_context(|| folder().display().to_string())?;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
     let kept = Kept {
         fingerprint,
         result: result.clone(),
@@ -61,11 +63,8 @@ fn hash_folder(folder: &Path, hasher: &mut DefaultHasher) {
 }
 
 fn path(stage: u8, task: &str) -> PathBuf {
-    folder().join(format!("stage{stage}-{task}.json"))
-}
-
-fn folder() -> PathBuf {
-    Places::learner(root()).target().join("grade/kept")
+    let folder = Places::learner(root()).target().join("grade/kept");
+    folder.join(format!("stage{stage}-{task}.json"))
 }
 
 #[cfg(test)]

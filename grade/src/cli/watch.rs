@@ -1,4 +1,4 @@
-//! `watch`: grades a task again whenever one of its files is saved.
+//! `watch`: grades a task again whenever one of its files is saved, up to its first step without full marks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,11 +10,12 @@ use ::warm_up::tasks::WARM_UPS;
 use clap::Args;
 use console::Term;
 use gpu_tool::ink::Ink;
+use grade::grade::Settings;
 use grade::report::{Points, advice, terminal};
-use grade::tasks::{TASKS, Task};
+use grade::tasks::TASKS;
 
-use super::run::run_and_keep;
-use super::{exercises, files_of, in_order, one, print, shown, store, warm_up};
+use super::run::{run_and_keep, usual};
+use super::{exercises, files_of, first_open, in_order, print, shown, steps, warm_up};
 
 /// The interval at which the files are looked at. Looking at a few files takes microseconds, on every file system.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -22,7 +23,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The flags of `watch`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The task, such as softmax or 3/flash, or a warm-up, such as guard; the first without full marks if not given.
+    /// The task, such as softmax or 3/flash, a step, such as 4/flash/tile, or a warm-up, such as guard; the first without full marks
+    /// if not given.
     task: Option<String>,
 
     /// Do not ask before the compiler of edited kernels is fetched.
@@ -37,14 +39,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     {
         return warm_up::watch(word, arguments.yes);
     }
-    let task = match &arguments.task {
-        Some(word) => one(word)?,
-        None => first_open(),
+    let tasks = match &arguments.task {
+        Some(word) => steps(word)?,
+        None => {
+            let task = first_open(&in_order().collect::<Vec<_>>());
+            TASKS
+                .iter()
+                .filter(|step| step.shares_files(task))
+                .collect()
+        }
     };
-    let (folder, files) = (exercises().join(task.folder()), files_of(task));
+    let settings = Settings {
+        to_first_open: true,
+        ..usual()
+    };
+    let (folder, files) = (exercises().join(tasks[0].folder()), files_of(tasks[0]));
     loop {
         let graded = stamps(&folder); // before grading: what is saved meanwhile is a change
-        let grade = run_and_keep(&[task], arguments.yes)?;
+        let grade = run_and_keep(&settings, &tasks, arguments.yes)?;
         let terminal = Term::stdout();
         if terminal.is_term() {
             terminal.clear_screen()?;
@@ -58,15 +70,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         print(&text)?;
         wait(&folder, &files, &graded);
     }
-}
-
-/// The first task that is not known to have full marks.
-fn first_open() -> &'static Task {
-    let open = |task: &&Task| {
-        let kept = store::kept(task);
-        !kept.is_some_and(|result| Points::is_full(&result))
-    };
-    in_order().find(open).unwrap_or(&TASKS[0])
 }
 
 /// When each source of a stage was written, and its size.

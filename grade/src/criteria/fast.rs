@@ -19,7 +19,7 @@ const FULL: f64 = 1.2;
 /// From this ratio on, none.
 const NONE: f64 = 10.0;
 
-/// Pairs of timings of a task on the CPU; more while the share is not full, because another load on the machine may be why.
+/// Pairs of timings of a task on the CPU; more while the share is neither full nor 0, because another load on the machine may be why.
 const PAIRS: usize = 3;
 const MOST_PAIRS: usize = 9;
 
@@ -147,7 +147,7 @@ fn on_host(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Result<Work, AnyError> 
     rig.remote.set_run(Run::default());
     let (mut yours, mut reference) = (f64::INFINITY, f64::INFINITY);
     for pair in 0..MOST_PAIRS {
-        if pair >= PAIRS && yours / reference <= FULL {
+        if pair >= PAIRS && !(FULL..NONE).contains(&(yours / reference)) {
             break;
         }
         rig.remote.take_calls();
@@ -194,7 +194,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
     }
     let means = exam.means().iter();
     let mut lacking = means.filter_map(|means| {
-        let sentence = means.lacking(&launches, &profiles)?;
+        let sentence = means.lacking(&launches, &profiles, &launches)?;
         Some(match means {
             Means::NoConflicts => {
                 let task = task.name();
@@ -209,7 +209,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
     let lost = waiting(exam.place(), &calls).or_else(|| stored(exam, &calls, &launches));
     for (place, (case, means)) in exam.counted().into_iter().enumerate() {
         let (calls, profiles) = profiled(exam, task, rig, Input::Counted(place))?;
-        if let Some(sentence) = means.lacking(&launches_of(&calls), &profiles) {
+        if let Some(sentence) = means.lacking(&launches_of(&calls), &profiles, &launches) {
             return Err(format!("In {case}: {sentence}").into());
         }
     }

@@ -92,7 +92,7 @@ fn problems(
     seed: u64,
     kind: Kind,
 ) -> (Vec<Case>, Vec<Finding>, WrongValues) {
-    let chosen = |card: &Card<'_>| exam.criterion(card) == Some(kind);
+    let chosen = |card: &Card<'_>| exam.asks(card.step) && exam.criterion(card) == Some(kind);
     let (cases, wrong) = run(exam, rig, seed, &chosen);
     let mut findings = described(kind, &cases);
     let stopped = stopped(kind, rig.remote).filter(|_| !findings.is_empty());

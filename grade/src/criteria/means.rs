@@ -8,9 +8,15 @@ use super::fast::{LEAST, sum_of};
 /// Wavefronts of shared memory for each without bank conflicts: more than a few stores have.
 const MOST_WAVEFRONTS: f64 = 1.5;
 
+/// Operations with a causal mask for each without one: of 256 queries and keys, 128 queries of a block need three quarters, and
+/// fewer need less.
+const MOST_WITH_MASK: f64 = 0.85;
+
 /// A means that a task asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Means {
+    /// Tiles of keys that no query sees, skipped: counted without the mask, and compared with the timed problem.
+    SkippedTiles,
     /// Both products on tensor cores.
     TensorCores,
     /// Fragments that `ldmatrix` loads.
@@ -27,15 +33,26 @@ pub enum Means {
 }
 
 impl Means {
-    /// What the launches lack of it, as a sentence.
+    /// What the launches lack of it, as a sentence; beside them are those of the timed problem.
     pub(super) fn lacking(
         self,
         launches: &[&Launch],
         solution: &[LaunchProfile],
+        timed: &[&Launch],
     ) -> Option<String> {
         let sum = |count: fn(&Launch) -> u64| sum_of(launches, count);
         let tensor = sum(|launch| launch.means.tensor_flops);
         match self {
+            Means::SkippedTiles => {
+                let all = sum(|launch| launch.flops);
+                let masked = sum_of(timed, |launch| launch.flops);
+                (masked as f64 > MOST_WITH_MASK * all as f64).then(|| {
+                    format!(
+                        "The kernels do {all} floating-point operations, and {masked} with a causal mask: the task is to skip the \
+                         tiles of keys that no query of a block sees."
+                    )
+                })
+            }
             Means::TensorCores => {
                 let needed = solution
                     .iter()

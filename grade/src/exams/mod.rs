@@ -10,8 +10,8 @@ pub(crate) mod stage5;
 mod stage6;
 
 use conformance::device::Device;
-use conformance::problems::Extent;
-use conformance::{AnyError, Card, Judge};
+use conformance::problems::{Extent, Problem, Step};
+use conformance::{AnyError, Card, Judge, Part};
 use stage1_reference::Feature;
 use stage4_flash_cuda::Rung;
 
@@ -71,6 +71,12 @@ pub trait Exam {
     /// Features that are not asked for. Problems that need them are left out.
     fn lacks(&self) -> &'static [Feature] {
         &[]
+    }
+
+    /// True if problems of this step of the suite are asked for.
+    fn asks(&self, step: Option<Step>) -> bool {
+        let _ = step;
+        true
     }
 
     /// The criterion that a problem of the suite belongs to, [`Kind::Correct`] or [`Kind::Robust`]; `None` for a problem that
@@ -169,6 +175,17 @@ impl Input {
     }
 }
 
+/// Adds problems to those of the table.
+fn in_table<P: Problem<Output: 'static> + 'static>(
+    judge: &mut Judge<'_>,
+    problems: impl IntoIterator<Item = P>,
+    solve: impl FnMut(&P, &mut P::Output) -> Result<(), AnyError>,
+) {
+    if judge.parts().contains(&Part::Table) {
+        judge.problems(Part::Table, problems, solve);
+    }
+}
+
 /// The outputs of some problems.
 fn all<P>(
     problems: &[P],
@@ -206,14 +223,21 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (2, "softmax") => &stage2::SoftmaxTask,
         (2, "gemm") => &stage2::GemmTask,
         (2, "attention") => &stage2::AttentionTask,
-        (3, "flash") => &stage3::Flash,
-        (4, "flash") => &stage4::Flash,
+        (3, "flash/online") => &stage3::Flash(Step::Online),
+        (3, "flash/ragged") => &stage3::Flash(Step::Ragged),
+        (3, "flash/causal") => &stage3::Flash(Step::Causal),
+        (4, "flash/tile") => &stage4::Flash(Step::Tile),
+        (4, "flash/online") => &stage4::Flash(Step::Online),
+        (4, "flash/ragged") => &stage4::Flash(Step::Ragged),
+        (4, "flash/causal") => &stage4::Flash(Step::Causal),
         (4, "mma") => &stage4::OnTensorCores(Rung::Mma),
         (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
         (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
         (5, "update_cache") => &stage5::UpdateCache,
-        (5, "decode") => &stage5::DecodeTask { splitting: false },
-        (5, "split") => &stage5::DecodeTask { splitting: true },
+        (5, "decode/query") => &stage5::DecodeTask(Some(Step::Query)),
+        (5, "decode/lengths") => &stage5::DecodeTask(Some(Step::Lengths)),
+        (5, "decode/groups") => &stage5::DecodeTask(Some(Step::Groups)),
+        (5, "split") => &stage5::DecodeTask(None),
         (6, "forward") => &stage6::ForwardTask,
         (6, "demo") => &stage6::Demo,
         _ => return None,
@@ -222,9 +246,8 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 
 #[cfg(test)]
 mod tests {
-    use conformance::problems::{
-        Problem, attention, decode, gemm, multi_head, scale_and_mask, softmax,
-    };
+    use super::Problem;
+    use conformance::problems::{attention, decode, gemm, multi_head, scale_and_mask, softmax};
 
     /// Names of the problems that need care and that are not left out, of those that are asked for.
     fn robust<P: Problem>(problems: Vec<P>, names: &[&str]) -> Vec<String> {

@@ -1,20 +1,26 @@
-//! Task `flash` of stage 3.
+//! The steps of task `flash` of stage 3.
 
+use conformance::problems::{Step, attention};
 use conformance::{AnyError, Judge, suites};
-use stage1_reference::Feature;
+use stage1_reference::{Attend, Feature};
 use stage3_flash_cpu::Flash as Solution;
 
 use super::stage1::{LACKS, attend, explain_attention};
-use super::{Exam, Input, Place, Rig, Whose, all, by};
+use super::{Exam, Input, Place, Rig, Whose, by, in_table};
 use crate::cause::{Explanation, Wrong};
 
 /// Keys of [`Input::Large`], for 64 queries: a few tiles of queries, if not one.
 const LONG: usize = 1 << 16;
 
-/// FlashAttention-2 on the CPU.
-pub(super) struct Flash;
+/// A step of FlashAttention-2 on the CPU.
+pub(super) struct Flash(pub Step);
 
 impl Exam for Flash {
+    /// A tile of the suite need not be one of the learner's.
+    fn asks(&self, step: Option<Step>) -> bool {
+        step == Some(self.0) || (self.0, step) == (Step::Ragged, Some(Step::Tile))
+    }
+
     fn place(&self) -> Place {
         Place::Host
     }
@@ -29,6 +35,11 @@ impl Exam for Flash {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::attention(judge, rig.remote);
+        in_table(judge, attention::whole(), |problem, output| {
+            let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
+            *output = rig.remote.attend(q, k, v, &problem.options)?;
+            Ok(())
+        });
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -36,7 +47,11 @@ impl Exam for Flash {
     }
 
     fn timed_case(&self) -> &'static str {
-        "b1_h4_n1024_d64_causal"
+        match self.0 {
+            Step::Online => "b1_h4_n512_d64",
+            Step::Ragged => "b1_h4_nq250_nk1000_d64",
+            _ => "b1_h4_n1024_d64_causal",
+        }
     }
 
     /// The scores of four queries of [`Input::Large`]: more than tiles need, however many keys there are.
@@ -45,14 +60,19 @@ impl Exam for Flash {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let ((q, k), masks, seed): (_, &[bool], _) = match input {
-            Input::Repeated => (((1, 2, 129, 40), (1, 2, 200, 40)), &[false, true], 0),
-            Input::Timed(seed) => (((1, 4, 1024, 64), (1, 4, 1024, 64)), &[true], seed),
-            Input::Large => (((1, 1, 64, 1), (1, 1, LONG, 1)), &[false], 0),
-            other => return Err(other.missing()),
+        let ([heads, nq, nk, head_dim], seed) = match (input, self.0) {
+            (Input::Repeated, Step::Online) => ([2, 128, 192, 40], 0),
+            (Input::Repeated, _) => ([2, 129, 200, 40], 0),
+            (Input::Timed(seed), Step::Online) => ([4, 512, 512, 64], seed),
+            (Input::Timed(seed), Step::Ragged) => ([4, 250, 1000, 64], seed),
+            (Input::Timed(seed), _) => ([4, 1024, 1024, 64], seed),
+            (Input::Large, _) => ([1, 64, LONG, 1], 0),
+            (other, _) => return Err(other.missing()),
         };
-        by!(whose, rig.remote, &Solution, |own| {
-            all(masks, |&causal| attend(own, q, k, causal, seed))
-        })
+        let causal = self.0 == Step::Causal && input != Input::Large;
+        let (q, k) = ((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+        by!(whose, rig.remote, &Solution, |own| attend(
+            own, q, k, causal, seed
+        ))
     }
 }

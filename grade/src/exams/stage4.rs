@@ -1,25 +1,26 @@
-//! Tasks `flash`, `mma`, `swizzle` and `pipeline` of stage 4.
+//! The steps of task `flash`, and tasks `mma`, `swizzle` and `pipeline` of stage 4.
 
 use conformance::device::Device;
 use conformance::layout::Layout;
+use conformance::problems::{Step, attention};
 use conformance::{AnyError, Element, Judge, suites};
 use half::f16;
 use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
-use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by};
+use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by, in_table};
 use crate::cause::{self, Explanation, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Bonus;
 
-/// FlashAttention as one kernel.
-pub(super) struct Flash;
+/// A step of FlashAttention as one kernel.
+pub(super) struct Flash(pub Step);
 
 /// The same on tensor cores: the bonus task that a rung solves.
 pub(super) struct OnTensorCores(pub Rung);
 
-/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`].
+/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`], but for steps on whole tiles.
 const SMALL: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
 
 /// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
@@ -57,6 +58,18 @@ impl OnTensorCores {
     }
 }
 
+impl Flash {
+    /// The problem that is timed: its name, and its sizes `[H, nq, nk, D]`. It fills a device.
+    fn timed(&self) -> (&'static str, [usize; 4]) {
+        match self.0 {
+            Step::Tile => ("b1_h264_n32_d64", [264, 32, 32, 64]),
+            Step::Online => ("b1_h33_nq128_nk256_d64", [33, 128, 256, 64]),
+            Step::Ragged => ("b1_h33_nq125_nk250_d64", [33, 125, 250, 64]),
+            _ => ("b1_h16_n256_d64_causal", [16, 256, 256, 64]),
+        }
+    }
+}
+
 impl Exam for Flash {
     fn place(&self) -> Place {
         OWN_KERNELS
@@ -66,6 +79,10 @@ impl Exam for Flash {
         &Rung::LACKS
     }
 
+    fn asks(&self, step: Option<Step>) -> bool {
+        step == Some(self.0)
+    }
+
     /// Of 13 head dimensions 4 are asked for.
     fn random(&self) -> u64 {
         40
@@ -73,18 +90,30 @@ impl Exam for Flash {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage4::attention(judge, rig.device, rig.remote);
+        in_table(judge, attention::whole(), |problem, output| {
+            *output = suites::stage4::solve(rig.device, rig.remote, problem, [Layout::Packed; 4])?;
+            Ok(())
+        });
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
         explained(wrong, rig.device, rig.remote)
     }
 
+    /// The timed problem without its mask.
+    fn counted(&self) -> Vec<(&'static str, Means)> {
+        match self.0 {
+            Step::Causal => vec![("b1_h16_n256_d64", Means::SkippedTiles)],
+            _ => Vec::new(),
+        }
+    }
+
     fn also_repeated(&self) -> Option<Input> {
-        Some(Input::WithoutKeys)
+        (self.0 == Step::Causal).then_some(Input::WithoutKeys)
     }
 
     fn has_many(&self) -> bool {
-        true
+        self.0 == Step::Ragged
     }
 
     fn writes_once(&self) -> bool {
@@ -92,19 +121,23 @@ impl Exam for Flash {
     }
 
     fn timed_case(&self) -> &'static str {
-        "b1_h4_n256_d64_causal"
+        self.timed().0
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let (problems, seed): (&[_], _) = match input {
-            Input::Repeated => (&SMALL, 0),
-            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            Input::Many => (&ONE_KEY, 0),
-            Input::Timed(seed) => (&[([4, 256, 256, 64], true)], seed),
-            other => return Err(other.missing()),
+        let causal = self.0 == Step::Causal;
+        let (problem, seed) = match (input, self.0) {
+            (Input::Repeated, Step::Tile) => (([2, 32, 32, 64], causal), 0),
+            (Input::Repeated, Step::Online) => (([2, 64, 192, 64], causal), 0),
+            (Input::Repeated, _) => (SMALL[usize::from(causal)], 0),
+            (Input::WithoutKeys, _) => (WITHOUT_KEYS[0], 0),
+            (Input::Many, _) => (ONE_KEY[0], 0),
+            (Input::Timed(seed), _) => ((self.timed().1, causal), seed),
+            (Input::Counted(_), Step::Causal) => ((self.timed().1, false), 0),
+            (other, _) => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
-            computed::<f32>(own, rig.device, problems, seed)
+            computed::<f32>(own, rig.device, &[problem], seed)
         })
     }
 }

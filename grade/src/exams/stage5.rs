@@ -1,17 +1,18 @@
-//! Tasks `update_cache`, `decode` and `split` of stage 5.
+//! Tasks `update_cache` and `split` and the steps of task `decode` of stage 5.
 
 use conformance::device::Device;
 use conformance::inputs::{hash, normal, tensor};
 use conformance::layout::Layout;
+use conformance::problems::Step;
 use conformance::problems::decode::{self, Problem};
 use conformance::suites::stage5::{DeviceCache, solve};
-use conformance::{AnyError, Card, Dtype, Judge, Part, suites};
+use conformance::{AnyError, Card, Dtype, Judge, suites};
 use gpu::arguments::Strides;
 use ndarray::Array4;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, by};
+use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, by, in_table};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Decoder;
@@ -20,10 +21,14 @@ use crate::verdict::Kind;
 /// New tokens into the cache.
 pub(super) struct UpdateCache;
 
-/// Attention on the cache, by the kernels of `decode` or by those of the bonus task.
-pub(super) struct DecodeTask {
+/// Attention on the cache, by the kernel of `decode` in a step, or by those of the bonus task.
+pub(super) struct DecodeTask(pub Option<Step>);
+
+impl DecodeTask {
     /// True if by those of the bonus task.
-    pub splitting: bool,
+    fn splitting(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 /// The learner's implementation of the tasks, or of the bonus task.
@@ -42,17 +47,6 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
         stream: rig.device.stream.clone(),
         decode: decode?.with_mode(Mode::Rung(rung)),
     })
-}
-
-/// Adds a problem to those of the table.
-fn in_table<P: conformance::problems::Problem<Output: 'static> + 'static>(
-    judge: &mut Judge<'_>,
-    problem: P,
-    solve: impl FnMut(&P, &mut P::Output) -> Result<(), AnyError>,
-) {
-    if judge.parts().contains(&Part::Table) {
-        judge.problems(Part::Table, [problem], solve);
-    }
 }
 
 /// The last two tokens of a sequence, in a cache of the size of [`decode::far`]'s.
@@ -78,7 +72,7 @@ impl Exam for UpdateCache {
             *output = rig.remote.update_far(update)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, far_update(), far);
+        in_table(judge, [far_update()], far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -178,13 +172,17 @@ impl Exam for DecodeTask {
         &[Feature::Window, Feature::Strides]
     }
 
+    fn asks(&self, step: Option<Step>) -> bool {
+        self.splitting() || step == self.0
+    }
+
     /// Of many heads, each with as many blocks as there are parts, there would be too many.
     fn criterion(&self, problem: &Card<'_>) -> Option<Kind> {
         let kind = match problem.needs_care {
             true => Kind::Robust,
             false => Kind::Correct,
         };
-        (!self.splitting || problem.extent.matrices <= MATRICES).then_some(kind)
+        (!self.splitting() || problem.extent.matrices <= MATRICES).then_some(kind)
     }
 
     /// Half of them have another type of cache, or pages.
@@ -193,16 +191,16 @@ impl Exam for DecodeTask {
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
-        suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting));
+        suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting()));
         let far = |problem: &Problem, output: &mut Output| {
-            *output = rig.remote.decode_far(self.splitting, problem)?;
+            *output = rig.remote.decode_far(self.splitting(), problem)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, decode::far(), far);
+        in_table(judge, [decode::far()], far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
-        let own = learner(rig, self.splitting);
+        let own = learner(rig, self.splitting());
         cause::explain(
             wrong,
             cause::solved(probes::decode(), |problem, output| {
@@ -213,43 +211,58 @@ impl Exam for DecodeTask {
     }
 
     fn means(&self) -> &'static [Means] {
-        match self.splitting {
+        match self.splitting() {
             false => &[],
             true => &[Means::Split { queries: 2 }],
         }
     }
 
     fn also_repeated(&self) -> Option<Input> {
-        Some(Input::WithoutKeys)
+        [None, Some(Step::Lengths)]
+            .contains(&self.0)
+            .then_some(Input::WithoutKeys)
     }
 
     fn has_many(&self) -> bool {
-        true
+        [None, Some(Step::Query)].contains(&self.0)
     }
 
     fn counted(&self) -> Vec<(&'static str, Means)> {
-        match self.splitting {
+        match self.splitting() {
             false => Vec::new(),
             true => vec![("b2_h2_n5+2000_d64", Means::Split { queries: 4 })],
         }
     }
 
     fn timed_case(&self) -> &'static str {
-        match self.splitting {
-            false => "b1_h16_n1000_d128",
-            true => "b1_h2_n4000_d128",
+        match self.0 {
+            Some(Step::Query) => "b1_h16_n1000_d128",
+            Some(Step::Lengths) => "b3_h16_n1000+5+300_d128",
+            Some(_) => "b1_h16_kv4_nq2_n1000_d128",
+            None => "b1_h2_n4000_d128",
         }
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let mut problem = match (input, self.splitting) {
-            (Input::Repeated | Input::WithoutKeys, _) => decode::counted(4, 2, 40, 200, Dtype::F32),
-            (Input::Many, _) => decode::counted(MANY, MANY, 16, 3, Dtype::F32),
-            (Input::Timed(_), false) => decode::counted(16, 16, 128, 1000, Dtype::F32),
-            (Input::Timed(_), true) => decode::counted(2, 2, 128, 4000, Dtype::F32),
-            (Input::Counted(_), true) => decode::ragged(2, 64, &[5, 2000]),
+        let full = |heads, kv_heads, head_dim, length| {
+            decode::counted(heads, kv_heads, head_dim, length, Dtype::F32)
+        };
+        let mut problem = match (input, self.0) {
+            (Input::Repeated | Input::WithoutKeys, Some(Step::Query)) => full(2, 2, 64, 200),
+            (Input::Repeated, Some(Step::Lengths)) => decode::ragged(2, 40, &[200, 0, 37]),
+            (Input::Repeated | Input::WithoutKeys, _) => full(4, 2, 40, 200),
+            (Input::Many, _) => full(MANY, MANY, 16, 3),
+            (Input::Timed(_), Some(Step::Query)) => full(16, 16, 128, 1000),
+            (Input::Timed(_), Some(Step::Lengths)) => decode::ragged(16, 128, &[1000, 5, 300]),
+            (Input::Timed(_), Some(_)) => full(16, 4, 128, 1000),
+            (Input::Timed(_), None) => full(2, 2, 128, 4000),
+            (Input::Counted(_), None) => decode::ragged(2, 64, &[5, 2000]),
             (other, _) => return Err(other.missing()),
         };
+        if self.0 == Some(Step::Groups) {
+            let (batch, heads, _, head_dim) = problem.q.dim();
+            problem.q = tensor((batch, heads, 2, head_dim), 0, normal);
+        }
         match input {
             Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),
             Input::WithoutKeys => problem.lengths = vec![0],
@@ -257,8 +270,8 @@ impl Exam for DecodeTask {
         }
         by!(
             whose,
-            &learner(rig, self.splitting),
-            &reference(rig, self.splitting)?,
+            &learner(rig, self.splitting()),
+            &reference(rig, self.splitting())?,
             |own| attend(own, rig.device, &problem)
         )
     }

@@ -19,7 +19,7 @@ use crate::exams::Rig;
 use crate::grade::Settings;
 use crate::remote::Remote;
 use crate::report::figures::Figures;
-use crate::tasks::TASKS;
+use crate::tasks::{TASKS, Task};
 use crate::verdict::{Grade, Kind};
 
 /// The figures of a learner whose grade this is. What is not right is not measured.
@@ -50,19 +50,22 @@ pub fn figures(settings: &Settings, grade: &Grade) -> Figures {
     figures
 }
 
-/// True if all values of a task are right.
+/// True if all values of a task are right, in each of its steps.
 fn right(grade: &Grade, name: &str) -> bool {
-    grade.tasks.iter().any(|task| {
-        let mut criteria = task.criteria.iter();
-        let right =
-            criteria.any(|criterion| criterion.kind == Kind::Correct && criterion.share == 1.0);
-        right && crate::report::name(task) == name
-    })
+    let right = |task: &Task| {
+        let graded = grade.tasks.iter();
+        let mut criteria = graded
+            .filter(|graded| crate::report::name(graded) == task.name())
+            .flat_map(|graded| &graded.criteria);
+        criteria.any(|criterion| criterion.kind == Kind::Correct && criterion.share == 1.0)
+    };
+    let mut steps = TASKS.iter().filter(|task| task.is_called(name));
+    steps.all(right)
 }
 
 /// Runs the program of a task. Its figures stay as they are if it cannot be run.
 fn with(settings: &Settings, device: &Device, name: &str, measure: impl FnOnce(Rig<'_>)) {
-    let Some(task) = TASKS.iter().find(|task| task.name() == name) else {
+    let Some(task) = TASKS.iter().find(|task| task.is_called(name)) else {
         return;
     };
     let (Ok(program), _) = build(&settings.places, task, &settings.limits) else {

@@ -48,6 +48,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn behind_a_step_comes_the_next() {
+        let mut grade = example::grade();
+        grade.tasks.truncate(2);
+        for (task, step) in grade.tasks.iter_mut().zip(["flash/tile", "flash/online"]) {
+            (task.stage, task.task) = (4, step.to_owned());
+        }
+        let said = advice(&grade);
+        assert!(said.starts_with("Next: 4/flash/online, "), "{said}");
+        assert!(said.contains("cargo grade watch 4/flash/online"), "{said}");
+    }
+
+    #[test]
     fn the_first_open_task_is_next_and_a_bonus_comes_last() {
         let mut grade = example::grade();
         assert!(advice(&grade).starts_with("Next: 2/softmax, "));

@@ -32,6 +32,12 @@ pub fn name(task: &TaskGrade) -> String {
     format!("{}/{}", task.stage, task.task)
 }
 
+/// True if both are steps of one task.
+fn are_steps(a: &TaskGrade, b: &TaskGrade) -> bool {
+    let task = |it: &TaskGrade| Some((it.stage, it.task.split_once('/')?.0.to_owned()));
+    task(a).is_some() && task(a) == task(b)
+}
+
 /// The name of a task in a table: `2 softmax`, with a mark if it is a bonus.
 fn row_name(task: &TaskGrade) -> String {
     let bonus = if task.bonus { " (bonus)" } else { "" };

@@ -1,9 +1,12 @@
-//! The table of points and the faults, for a terminal: at most 100 columns.
+//! The table of points and the faults, for a terminal: at most 100 columns. Of a task in steps it tells the faults of the first that
+//! is open.
 
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::{first_lines, plain, wrap};
-use super::{all_or_none, cell, criterion, is_begun, name, row_name, seed, subject, total};
+use super::{
+    all_or_none, are_steps, cell, criterion, is_begun, name, row_name, seed, subject, total,
+};
 use crate::verdict::{Grade, Kind, TaskGrade};
 use gpu_tool::ink::Ink;
 
@@ -24,8 +27,19 @@ pub fn render(grade: &Grade, ink: Ink) -> String {
     let mut text = head(grade, ink);
     text += &table(grade, ink);
     let lines = DETAIL_LINES[usize::from(grade.tasks.len() > 1)];
-    for task in grade.tasks.iter().filter(|task| !Points::is_full(task)) {
-        text += &faults(task, lines, ink);
+    for (i, task) in grade.tasks.iter().enumerate() {
+        let is_open = |task: &TaskGrade| !Points::is_full(task);
+        let mut earlier = grade.tasks[..i].iter();
+        match earlier.find(|it| are_steps(it, task) && is_open(it)) {
+            _ if !is_open(task) => {}
+            None => text += &faults(task, lines, ink),
+            // It does not compile, or is not begun.
+            Some(first) if first.headline == task.headline => {}
+            Some(_) => {
+                let name = name(task);
+                text += &format!("\n{name} is open too: `cargo grade {name}` says why.\n");
+            }
+        }
     }
     text
 }
@@ -195,6 +209,26 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         let text = render(&grade, Ink(false));
         assert_eq!(text.matches("out-of-bounds").count(), 1, "{text}");
         assert_eq!(text.matches("expected `;`").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_faults_are_those_of_the_first_open_step() {
+        let mut grade = example::grade();
+        grade.tasks.truncate(2);
+        for (task, step) in grade.tasks.iter_mut().zip(["flash/tile", "flash/online"]) {
+            (task.stage, task.task, task.score) = (4, step.to_owned(), 0.0);
+            task.headline = "It does not compile: flash.cu(3).".to_owned();
+        }
+        let text = render(&grade, Ink(false));
+        assert_eq!(text.matches("does not compile").count(), 1, "{text}");
+        assert!(text.contains("\n  4 flash/online "), "{text}");
+        grade.tasks[1].headline = "r1_c1: out-of-bounds store.".to_owned();
+        let text = render(&grade, Ink(false));
+        let open = "\n4/flash/online is open too: `cargo grade 4/flash/online` says why.\n";
+        assert!(text.ends_with(open), "{text}");
+        grade.tasks[0].score = grade.tasks[0].points;
+        let text = render(&grade, Ink(false));
+        assert!(text.contains("\n4/flash/online: r1_c1: "), "{text}");
     }
 
     #[test]

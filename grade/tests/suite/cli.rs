@@ -90,7 +90,7 @@ fn what_cannot_be_done_is_status_2_and_says_why() {
         (&["7"], "there is no stage 7; the stages are 1 to 6"),
         (
             &["hint", "flash"],
-            "`flash` is several tasks: 3/flash, 4/flash",
+            "`flash` is several tasks: 3/flash/online, 3/flash/ragged, 3/flash/causal, 4/flash/tile,",
         ),
         (&["profile", "mha"], "1/mha has no kernel"),
         (

@@ -24,6 +24,23 @@ pub(super) fn rows() -> Vec<Row> {
     .concat()
 }
 
+/// One tile, and many that are whole.
+pub(super) fn whole() -> Vec<Row> {
+    let both = Values::Huge(Sign::Both);
+    vec![
+        Row::new(1, 1, 32, 32, 64),
+        Row::new(2, 3, 32, 32, 64),
+        Row::new(1, 2, 32, 32, 128),
+        Row::new(1, 2, 32, 32, 64).values(both),
+        Row::new(1, 2, 64, 64, 64),
+        Row::new(2, 2, 64, 256, 64),
+        Row::new(1, 2, 192, 128, 128),
+        Row::new(1, 2, 64, 128, 64).values(both),
+        Row::new(1, 2, 64, 384, 64).values(Values::Rising),
+        Row::new(1, 1, 64, 1024, 64).values(Values::Late),
+    ]
+}
+
 /// The sizes at which tiles begin, end and overflow.
 fn sizes() -> Vec<Row> {
     let mut rows = Vec::new();

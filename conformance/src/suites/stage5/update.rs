@@ -47,6 +47,7 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                     let card = Card {
                         name: &name,
                         needs_care: update.kv_heads == MANY,
+                        step: None,
                         extent: Extent::default(),
                     };
                     if own.has_cache(&shape, update.page_size.is_some()) && judge.is_chosen(&card) {

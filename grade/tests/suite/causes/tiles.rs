@@ -24,6 +24,8 @@ enum Tiled {
     LastKey,
     /// There are as many tiles as are full.
     FullTiles,
+    /// There is one.
+    FirstTile,
 }
 
 fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
@@ -40,10 +42,10 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
     for ((b, h, i), lse) in output.lse.indexed_iter_mut() {
         let h_kv = h / (heads / kv_heads);
         let (mut max, mut sum, mut o) = (f32::NEG_INFINITY, 0f32, vec![0f32; d]);
-        let tiles = if how == Tiled::FullTiles {
-            nk / tile
-        } else {
-            nk.div_ceil(tile)
+        let tiles = match how {
+            Tiled::FullTiles => nk / tile,
+            Tiled::FirstTile => 1,
+            _ => nk.div_ceil(tile),
         };
         let own = (i + nk) as isize - nq as isize;
         for t in 0..tiles {
@@ -86,6 +88,7 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
                     | Tiled::Zeros
                     | Tiled::LastKey
                     | Tiled::FullTiles
+                    | Tiled::FirstTile
             ) {
                 sum *= factor;
             }
@@ -96,6 +99,7 @@ fn tiled(problem: &attention::Problem, tile: usize, how: Tiled) -> Output {
                     | Tiled::Zeros
                     | Tiled::LastKey
                     | Tiled::FullTiles
+                    | Tiled::FirstTile
             ) {
                 o.iter_mut().for_each(|o| *o *= factor);
             }
@@ -150,6 +154,7 @@ fn named_with_tiles<const N: usize>(tiles: [usize; N]) {
             (Cause::TailNotMasked, Tiled::Zeros),
             (Cause::TailNotMasked, Tiled::LastKey),
             (Cause::TailDropped, Tiled::FullTiles),
+            (Cause::OneTileOnly, Tiled::FirstTile),
         ] {
             let solved = solved(problems(), |problem| tiled(problem, tile, how));
             let all = explanations(&solved);

@@ -38,7 +38,8 @@ impl Folder {
 pub struct Variant {
     pub folder: Folder,
     pub name: String,
-    pub task: &'static Task,
+    /// The task, in its steps.
+    pub tasks: Vec<&'static Task>,
     pub said: File,
 }
 
@@ -46,9 +47,9 @@ pub struct Variant {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    task: String,
+    pub task: String,
     pub what: String,
-    pub shares: Shares,
+    shares: OfTask,
     cause: Option<Causes>,
     pub says: Option<String>,
     #[serde(default)]
@@ -65,10 +66,26 @@ enum Causes {
     Several(Vec<Cause>),
 }
 
+/// The shares of a task, or those of each of its steps.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OfTask {
+    Whole(Shares),
+    Steps(BTreeMap<String, OfStep>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OfStep {
+    /// Of all criteria.
+    All(Share),
+    Each(Shares),
+}
+
 /// The share that each criterion must give; `None` if it is not compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shares {
+struct Shares {
     correct: Option<Share>,
     robust: Option<Share>,
     clean: Option<Share>,
@@ -124,29 +141,56 @@ impl Variant {
         let said: File =
             toml::from_str(&text).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
         let tasks = select(None, Some(&said.task)).unwrap();
-        assert_eq!(
-            tasks.len(),
-            1,
+        assert!(
+            tasks.iter().all(|task| task.shares_files(tasks[0])),
             "{}: `{}` is not one task",
             path.display(),
             said.task
         );
+        if let OfTask::Steps(steps) = &said.shares {
+            let mut known: Vec<&str> = tasks.iter().map(|task| step_of(task)).collect();
+            known.sort();
+            let stated: Vec<&String> = steps.keys().collect();
+            assert_eq!(stated, known, "{}", path.display());
+        }
         Self {
             folder,
             name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
-            task: tasks[0],
+            tasks,
             said,
+        }
+    }
+
+    /// The share that a criterion of a step must give; `None` if it is not compared.
+    pub fn share(&self, step: &Task, kind: Kind) -> Option<Share> {
+        let shares = match &self.said.shares {
+            OfTask::Whole(shares) => shares,
+            OfTask::Steps(steps) => match &steps[step_of(step)] {
+                OfStep::All(share) => return Some(*share),
+                OfStep::Each(shares) => shares,
+            },
+        };
+        match kind {
+            Kind::Correct => shares.correct,
+            Kind::Robust => shares.robust,
+            Kind::Clean => shares.clean,
+            Kind::Fast => shares.fast,
         }
     }
 
     /// The files of the solution, relative to the folder of the exercise, and the given ones that are changed, with the change.
     /// Says what does not fit.
     pub fn files(&self) -> Result<BTreeMap<PathBuf, String>, String> {
-        let solution = root().join("exercises/solutions").join(self.task.folder());
+        let solution = root()
+            .join("exercises/solutions")
+            .join(self.tasks[0].folder());
         let mut files = BTreeMap::new();
         collect(&solution, Path::new(""), &mut files);
         for Replace { file, old, new } in &self.said.replace {
-            let given = root().join("exercises").join(self.task.folder()).join(file);
+            let given = root()
+                .join("exercises")
+                .join(self.tasks[0].folder())
+                .join(file);
             let text = match files.entry(file.clone()) {
                 Entry::Occupied(of_solution) => of_solution.into_mut(),
                 Entry::Vacant(none) => none.insert(
@@ -179,15 +223,9 @@ impl File {
     }
 }
 
-impl Shares {
-    pub fn share(&self, kind: Kind) -> Option<Share> {
-        match kind {
-            Kind::Correct => self.correct,
-            Kind::Robust => self.robust,
-            Kind::Clean => self.clean,
-            Kind::Fast => self.fast,
-        }
-    }
+/// The name of a step within its task.
+fn step_of(task: &Task) -> &str {
+    task.id.split_once('/').map_or(task.id, |(_, step)| step)
 }
 
 impl Share {

@@ -19,7 +19,8 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
         "# Variants and what the grader gives them\n\n\
          Generated: `VARIANTS_WRITE=1 cargo test -p grade -- --ignored variants`. A row is a change of a solution. The \
          columns in the middle are the shares of the criteria: ● all of it, ○ nothing, 0–0.9 between \
-         these, · not compared; the last two because it is measured or depends on the order of threads.\n",
+         these, · not compared; the last two because it is measured or depends on the order of threads. A task in steps \
+         has one for each step, in order.\n",
     );
     for folder in Folder::ALL {
         let rows = verdicts
@@ -47,16 +48,15 @@ pub fn table(verdicts: &[(&Variant, Verdict)]) -> String {
 }
 
 fn cell(variant: &Variant, verdict: &Verdict, kind: Kind) -> String {
-    match variant.said.shares.share(kind) {
-        None => return "·".to_owned(),
-        Some(Share::Between([low, high])) => return format!("{low}–{high}"),
-        Some(Share::Exactly(_)) => {}
-    }
-    match verdict.share(kind) {
-        share if share >= 1.0 => "●".to_owned(),
-        share if share <= 0.0 => "○".to_owned(),
-        share => format!("{share:.2}"),
-    }
+    let steps = variant.tasks.iter().zip(verdict.shares(kind));
+    let cells = steps.map(|(task, share)| match variant.share(task, kind) {
+        None => "·".to_owned(),
+        Some(Share::Between([low, high])) => format!("{low}–{high}"),
+        Some(Share::Exactly(_)) if share >= 1.0 => "●".to_owned(),
+        Some(Share::Exactly(_)) if share <= 0.0 => "○".to_owned(),
+        Some(Share::Exactly(_)) => format!("{share:.2}"),
+    });
+    cells.collect::<Vec<_>>().join(" ")
 }
 
 /// The beginning of a row: variant, task, cause.
@@ -68,7 +68,7 @@ pub fn heading(variant: &Variant) -> [String; 3] {
         .collect();
     [
         format!("`{}/{}`", variant.folder.name(), variant.name),
-        variant.task.name(),
+        variant.said.task.clone(),
         causes.join(", "),
     ]
 }

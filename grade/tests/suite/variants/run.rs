@@ -10,16 +10,16 @@ use grade::verdict::{Kind, TaskGrade};
 
 use super::file::{Folder, Variant, root};
 
-/// The grade of a variant.
+/// The grade of a variant, by step.
 #[derive(Debug, Clone)]
-pub struct Verdict(TaskGrade);
+pub struct Verdict(Vec<TaskGrade>);
 
 /// Grades a variant, in a folder of this worker.
 pub fn grade(variant: &Variant, worker: usize) -> Verdict {
     let name = format!("variant-{worker}");
     let places = |folder| Places::submission(root(), &name, folder);
     let submission = places(root().to_owned()).scratch.join("submission");
-    let folder = submission.join(variant.task.folder());
+    let folder = submission.join(variant.tasks[0].folder());
     let _ = fs::remove_dir_all(&submission);
     for (file, text) in variant.files().unwrap() {
         let path = folder.join(file);
@@ -27,28 +27,27 @@ pub fn grade(variant: &Variant, worker: usize) -> Verdict {
         fs::write(path, text).unwrap();
     }
     let settings = Settings::new(places(submission));
-    let grade = grade::grade::grade(&settings, &[variant.task], |_| {}).unwrap();
-    Verdict(grade.tasks.into_iter().next().unwrap())
+    Verdict(
+        grade::grade::grade(&settings, &variant.tasks, |_| {})
+            .unwrap()
+            .tasks,
+    )
 }
 
 impl Verdict {
-    pub fn share(&self, kind: Kind) -> f64 {
-        let criterion = self
-            .0
-            .criteria
-            .iter()
-            .find(|criterion| criterion.kind == kind);
-        criterion.map_or(0.0, |criterion| criterion.share)
+    /// The shares of a criterion, by step.
+    pub fn shares(&self, kind: Kind) -> impl Iterator<Item = f64> {
+        self.0.iter().map(move |task| {
+            let mut criteria = task.criteria.iter();
+            let criterion = criteria.find(|criterion| criterion.kind == kind);
+            criterion.map_or(0.0, |criterion| criterion.share)
+        })
     }
 
     /// The causes that findings name.
     fn causes(&self) -> Vec<Cause> {
-        let mut causes: Vec<Cause> = self
-            .0
-            .findings
-            .iter()
-            .filter_map(|finding| finding.cause)
-            .collect();
+        let findings = self.0.iter().flat_map(|task| &task.findings);
+        let mut causes: Vec<Cause> = findings.filter_map(|finding| finding.cause).collect();
         causes.sort();
         causes.dedup();
         causes
@@ -56,15 +55,23 @@ impl Verdict {
 
     /// A line for the log.
     pub fn line(&self, variant: &Variant) -> String {
-        let shares = Kind::ALL.map(|kind| format!("{kind} {:.3}", self.share(kind)));
+        let shares = Kind::ALL.map(|kind| {
+            let shares: Vec<String> = self
+                .shares(kind)
+                .map(|share| format!("{share:.3}"))
+                .collect();
+            format!("{kind} {}", shares.join(" "))
+        });
+        let headlines = self.0.iter().map(|task| task.headline.replace('\n', " "));
+        let headlines: Vec<String> = headlines.collect();
         format!(
             "{}/{}: {} | {:?} | {} | {:.1} s",
             variant.folder.name(),
             variant.name,
             shares.join(", "),
             self.causes(),
-            self.0.headline.replace('\n', " "),
-            self.0.seconds
+            headlines.join(" | "),
+            self.0.iter().map(|task| task.seconds).sum::<f64>()
         )
     }
 
@@ -72,11 +79,13 @@ impl Verdict {
     pub fn complaints(&self, variant: &Variant) -> Vec<String> {
         let mut complaints = Vec::new();
         for kind in Kind::ALL {
-            let share = self.share(kind);
-            if let Some(expected) = variant.said.shares.share(kind)
-                && !expected.holds(share)
-            {
-                complaints.push(format!("{kind} is {share:.3}, not {expected:?}"));
+            for (task, share) in variant.tasks.iter().zip(self.shares(kind)) {
+                if let Some(expected) = variant.share(task, kind)
+                    && !expected.holds(share)
+                {
+                    let name = task.name();
+                    complaints.push(format!("{name}: {kind} is {share:.3}, not {expected:?}"));
+                }
             }
         }
         let (causes, expected) = (self.causes(), variant.said.causes());
@@ -88,7 +97,7 @@ impl Verdict {
         {
             complaints.push(format!("`{words}` is not in: {}", self.text()));
         }
-        if variant.folder != Folder::Unusual && Points::is_full(&self.0) {
+        if variant.folder != Folder::Unusual && self.0.iter().all(Points::is_full) {
             complaints.push("it loses no points".to_owned());
         }
         complaints
@@ -96,14 +105,13 @@ impl Verdict {
 
     /// All that the grader says.
     fn text(&self) -> String {
-        let findings = self.0.findings.iter();
-        let findings = findings.map(|finding| format!("{}\n{}", finding.sentence, finding.detail));
-        let findings: Vec<String> = findings.collect();
-        format!(
-            "{}\n{}\n{}",
-            self.0.headline,
-            findings.join("\n"),
-            self.0.output
-        )
+        let mut text = String::new();
+        for task in &self.0 {
+            text += &format!("{}\n{}\n", task.headline, task.output);
+            for finding in &task.findings {
+                text += &format!("{}\n{}\n", finding.sentence, finding.detail);
+            }
+        }
+        text
     }
 }
