@@ -56,7 +56,8 @@ pub struct Arguments {
     #[arg(long)]
     causal: bool,
 
-    /// Tensors in f16, on tensor cores. The share of the roofline, whose peak is in f32, is left out.
+    /// Tensors in f16, on tensor cores. The share of the roofline, whose peak is in f32, is left
+    /// out.
     #[arg(long)]
     f16: bool,
 
