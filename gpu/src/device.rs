@@ -1,6 +1,7 @@
 //! Choice of the CUDA driver, and opening one of its devices.
 
 use std::env;
+use std::ffi::{CStr, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_sim::InstallError;
@@ -158,6 +159,7 @@ pub fn explanation(code: &DriverError) -> String {
 
 type CuInit = unsafe extern "C" fn(u32) -> u32;
 type CuDeviceGetCount = unsafe extern "C" fn(*mut i32) -> u32;
+type CuDeviceGetName = unsafe extern "C" fn(*mut c_char, i32, i32) -> u32;
 
 /// The NVIDIA driver, loaded, if it has a device; otherwise why not.
 ///
@@ -192,7 +194,22 @@ fn probe() -> Result<Library, String> {
     if count < 1 {
         return Err(format!("{NVIDIA_DRIVER} has no device"));
     }
+    // A time by the simulator's clock must not be called measured.
+    if device_name(&driver).is_some_and(|name| name.starts_with("cuda-sim")) {
+        return Err(format!("{NVIDIA_DRIVER} is the simulator"));
+    }
     Ok(driver)
+}
+
+/// The name of the first device.
+fn device_name(driver: &Library) -> Option<String> {
+    let mut name = [0 as c_char; 64];
+    // SAFETY: the type is that of cuda.h, and no more than `name` has is written, with a 0 at its end.
+    unsafe {
+        let get_name = driver.get::<CuDeviceGetName>(b"cuDeviceGetName").ok()?;
+        let code = get_name(name.as_mut_ptr(), name.len() as i32, 0);
+        (code == 0).then(|| CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned())
+    }
 }
 
 const NVIDIA_DRIVER: &str = "libcuda.so.1";

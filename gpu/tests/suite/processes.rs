@@ -55,17 +55,50 @@ fn a_device_of_another_kind_is_refused() {
 }
 
 #[test]
+fn a_simulator_in_the_place_of_nvidias_driver_is_no_gpu() {
+    let name = "processes::a_simulator_in_the_place_of_nvidias_driver_is_no_gpu";
+    if env::var_os("STAND_IN").is_none() {
+        let folder = folder("simulator-as-driver");
+        let (source, library) = (folder.join("driver.c"), folder.join("libcuda.so.1"));
+        let driver = r#"
+            int cuInit(unsigned flags) { return 0; }
+            int cuDeviceGetCount(int* count) { *count = 1; return 0; }
+            int cuDeviceGetName(char* name, int size, int device) {
+                __builtin_strcpy(name, "cuda-sim (h100)");
+                return 0;
+            }
+        "#;
+        library_of(driver, &source, &library);
+        let path = folder.to_str().unwrap();
+        let variables = [("GPU", "cuda"), ("STAND_IN", ""), ("LD_LIBRARY_PATH", path)];
+        in_child(name, &variables);
+        fs::remove_dir_all(folder).unwrap();
+        return;
+    }
+    let error = gpu::context(0).unwrap_err();
+    let simulator =
+        matches!(&error, Error::NoGpu { reason } if reason == "libcuda.so.1 is the simulator");
+    assert!(simulator, "{error}");
+}
+
+/// Compiles a library with the C compiler that Rust links with.
+fn library_of(text: &str, source: &Path, library: &Path) {
+    fs::write(source, text).unwrap();
+    let soname = library.file_name().unwrap().to_str().unwrap();
+    let compiler = Command::new("cc")
+        .args(["-shared", &format!("-Wl,-soname,{soname}"), "-o"])
+        .args([library, source])
+        .status();
+    assert!(compiler.unwrap().success(), "cc, which Rust links with");
+}
+
+#[test]
 fn a_driver_that_was_there_first_is_told_from_the_simulator() {
     let name = "processes::a_driver_that_was_there_first_is_told_from_the_simulator";
     if env::var_os("OTHER").is_none() {
         let folder = folder("another-driver");
         let (source, library) = (folder.join("empty.c"), folder.join("libcuda.so"));
-        fs::write(&source, "").unwrap();
-        let compiler = Command::new("cc")
-            .args(["-shared", "-Wl,-soname,libcuda.so", "-o"])
-            .args([&library, &source])
-            .status();
-        assert!(compiler.unwrap().success(), "cc, which Rust links with");
+        library_of("", &source, &library);
         let library = library.to_str().unwrap();
         in_child(name, &[("GPU", "sim"), ("OTHER", library)]);
         fs::remove_dir_all(folder).unwrap();
