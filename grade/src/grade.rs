@@ -28,6 +28,9 @@ const NOT_COMPILED: &str = "It does not compile";
 /// Why an edited kernel is not graded.
 const NO_COMPILER: &str = "an edited kernel cannot be compiled here: NVRTC is not installed";
 
+/// Why a later step of a task is not judged.
+const EARLIER_STEP_HANGS: &str = "Not run: a call of an earlier step of this task did not end.";
+
 /// Why other criteria are not judged.
 const WRONG: &str = "not judged: the values are wrong";
 
@@ -177,14 +180,20 @@ fn task_grade(
     let results = match (exam(task), programs.limits(task)) {
         (None, _) => not_graded("The grader cannot judge this task yet.".to_owned(), ""),
         (Some(_), None) => nothing(over(&settings.limits), "", ""),
+        (Some(_), Some(_)) if programs.hangs(task) => {
+            nothing(EARLIER_STEP_HANGS.to_owned(), "", "")
+        }
         (Some(exam), Some(limits)) => {
             let program = programs.of(task, || step(Step::Building(task)));
             match program {
                 Ok(program) => {
                     let program = program.clone();
-                    let (results, cost) =
+                    let (results, cost, stopped) =
                         examined(settings, &limits, device, task, exam, &program, step);
                     programs.spend(task, cost);
+                    if stopped && cost >= limits.call {
+                        programs.hanged(task);
+                    }
                     results
                 }
                 Err(error) => unbuilt(task, error),
@@ -327,7 +336,7 @@ fn unbuilt(task: &Task, error: &BuildError) -> Results {
     }
 }
 
-/// The results of a program, and the time of its calls.
+/// The results of a program, the time of its calls, and if it was stopped.
 fn examined(
     settings: &Settings,
     limits: &Limits,
@@ -336,12 +345,12 @@ fn examined(
     exam: &dyn Exam,
     program: &Program,
     step: &mut impl FnMut(Step<'_>),
-) -> (Results, Duration) {
+) -> (Results, Duration, bool) {
     let child = match Child::start(program, limits, settings.own) {
         Ok(child) => child,
         Err(error) => {
             let why = format!("The program cannot be started: {error}");
-            return (not_graded(why, ""), Duration::ZERO);
+            return (not_graded(why, ""), Duration::ZERO, false);
         }
     };
     let stream = match exam.place() {
@@ -395,7 +404,7 @@ fn examined(
         }
     }
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
-    let cost = remote.cost();
+    let (cost, stopped) = (remote.cost(), remote.stopped().is_some());
     let output = remote.finish();
     let results = Results {
         criteria,
@@ -404,7 +413,7 @@ fn examined(
         output,
         not_graded,
     };
-    (results, cost)
+    (results, cost, stopped)
 }
 
 /// Why a task is not begun when the time of the submission is over.

@@ -21,8 +21,10 @@ pub(crate) struct Programs<'a> {
     stage: u8,
     /// With the learner's files of all tasks.
     shared: Option<Result<Program, BuildError>>,
-    /// With those of the task that was asked for last, if the stage does not compile.
-    alone: Option<Result<Program, BuildError>>,
+    /// With those of the task that was asked for last, if the stage does not compile: the same for all its steps.
+    alone: Option<(&'static Task, Result<Program, BuildError>)>,
+    /// The last task a call of which did not end.
+    hangs: Option<&'static Task>,
     /// What is left of the submission's time, for tasks that count and for bonus tasks.
     left: [Duration; 2],
 }
@@ -34,6 +36,7 @@ impl<'a> Programs<'a> {
             stage: 0,
             shared: None,
             alone: None,
+            hangs: None,
             left: [settings.limits.submission; 2],
         }
     }
@@ -48,6 +51,16 @@ impl<'a> Programs<'a> {
     pub(crate) fn spend(&mut self, task: &Task, cost: Duration) {
         let left = &mut self.left[usize::from(task.bonus)];
         *left = left.saturating_sub(cost);
+    }
+
+    /// A call of this task did not end: its later steps would wait for it again, until no time is left for other tasks.
+    pub(crate) fn hanged(&mut self, task: &'static Task) {
+        self.hangs = Some(task);
+    }
+
+    /// True if an earlier step of the task did not end.
+    pub(crate) fn hangs(&self, task: &Task) -> bool {
+        self.hangs.is_some_and(|hangs| hangs.shares_files(task))
     }
 
     /// The program of a task, or why there is none. Before each build, `begin` is called.
@@ -65,12 +78,15 @@ impl<'a> Programs<'a> {
         });
         let breaks = matches!(shared, Err(BuildError::Compiler(_)));
         let others = !self.settings.own && others(task).next().is_some();
-        let alone = (breaks && others && self.limits(task).is_some()).then(|| {
-            begin();
-            self.build(self.with_others_solved(task), task)
+        let alone = self.alone.take().filter(|(of, _)| of.shares_files(task));
+        self.alone = (breaks && others && self.limits(task).is_some()).then(|| {
+            alone.unwrap_or_else(|| {
+                begin();
+                (task, self.build(self.with_others_solved(task), task))
+            })
         });
-        self.alone = alone;
-        self.alone.as_ref().unwrap_or(self.shared.insert(shared))
+        let shared = self.shared.insert(shared);
+        self.alone.as_ref().map_or(shared, |(_, program)| program)
     }
 
     fn build(&mut self, places: io::Result<Places>, task: &Task) -> Result<Program, BuildError> {

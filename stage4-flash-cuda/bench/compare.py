@@ -5,7 +5,7 @@
 # ///
 """Times attention beside PyTorch's on a GPU: the four cases of the assignment, or half precision.
 
-    uv run stage4-flash-cuda/bench/compare.py          (or python, where torch 2.8.0 or later is installed)
+    uv run stage4-flash-cuda/bench/compare.py          (or python, where torch 2.8.0 is installed)
     uv run stage4-flash-cuda/bench/compare.py --half
 
 The cases of the assignment are (B, N) = (4, 128) and (64, 4096), hidden 4096, 32 heads, with and without the causal mask; f32,
@@ -13,7 +13,8 @@ without TF32. `--json PATH` writes the figures. Our times are those of `cargo ru
 same GPU; `--program PATH` names that program where there is no cargo.
 
 `--half` compares f16 with the flash backend of scaled_dot_product_attention: 4 sequences of 32 heads, D = 64 and 128, with
-and without the causal mask, N from 2048 to 16384. Both sides run in turns, three times, and medians count.
+and without the causal mask, N from 2048 to 16384. Both sides run in turns, three times, and medians
+count. PyTorch also writes the log-sum-exp of each row.
 
 MultiheadAttention also multiplies by four weight matrices, and the fused kernel does not. So the four products are timed
 alone, and their time is taken off; the speed-up is over what remains. The column `sdpa` is scaled_dot_product_attention alone.
@@ -104,13 +105,13 @@ def half_rows(program, rounds):
             flags = [*map(str, flags), *(["--causal"] if causal else [])]
             taken = {n: {"library": [], "flash": []} for n in HALF_LENGTHS}
             for _ in range(TURNS):
-                for row in bench(program, flags):
+                for row in bench(program, [*flags, "--runs", str(rounds)]):
                     taken[row["n"]]["library"].append(row["seconds"])
                 for n in HALF_LENGTHS:
                     taken[n]["flash"].append(flash_seconds(n, dim, causal, rounds))
             for n, sides in taken.items():
                 medians = {side: statistics.median(seconds) for side, seconds in sides.items()}
-                rows.append({"batch": HALF_BATCH, "heads": HEADS, "n": n, "dim": dim, "causal": causal, **medians})
+                rows.append({"batch": HALF_BATCH, "heads": HEADS, "n": n, "dim": dim, "dtype": "f16", "causal": causal, **medians})
     return rows
 
 

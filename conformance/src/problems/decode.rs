@@ -416,10 +416,13 @@ impl super::Problem for Problem {
         let (_, kv_heads, max_seq, _) = self.k.dim();
         let plain = self.wants_lse && self.scale.is_none() && self.offsets == [0; 2];
         let full = self.lengths.iter().all(|&length| length == max_seq);
-        Some(match plain && full && head_dim.is_multiple_of(32) {
-            _ if heads != kv_heads || nq != 1 => Step::Groups,
-            true if max_seq > 0 => Step::Query,
-            _ => Step::Lengths,
+        let whole = plain && full && max_seq > 0 && head_dim.is_multiple_of(32);
+        Some(if heads != kv_heads || nq != 1 {
+            Step::Groups
+        } else if whole {
+            Step::Query
+        } else {
+            Step::Lengths
         })
     }
 

@@ -9,10 +9,12 @@
 //! function for each [`Head`]. `cargo grade watch 3/flash` judges the steps up to the first that is
 //! open, at every save; `cargo grade hint 3/flash` helps with it.
 //!
+//! Each step has problems with scores of ±10,000.
+//!
 //! | step, a point each | queries and keys | mask |
 //! |---|---|---|
 //! | `flash/online` | multiples of 64 | none |
-//! | `flash/ragged` | any; scores of ±10,000, other scales | none |
+//! | `flash/ragged` | any; other scales | none |
 //! | `flash/causal` | any | causal |
 
 #![allow(unused_imports)] // until your file uses `tiles`

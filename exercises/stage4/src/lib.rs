@@ -10,14 +10,15 @@
 //! - `src/launch.rs`: how many queries, keys and threads a block has, for each head dimension;
 //!   grid, block and arguments.
 //!
-//! The steps are graded one by one, a point each. Each has problems of its own:
+//! The steps are graded one by one, a point each. Each has problems of its own, scores of ±10,000
+//! among them:
 //!
 //! | step | `nq` and `nk` | `D` | mask |
 //! |---|---|---|---|
 //! | `flash/tile` | 32 | 64, 128 | none |
 //! | `flash/online` | multiples of 64 | 64, 128 | none |
-//! | `flash/ragged` | any; scores of ±10,000 | all four | none |
-//! | `flash/causal` | any | all four | causal; hidden tiles are skipped |
+//! | `flash/ragged` | any | all four | none |
+//! | `flash/causal` | any | all four | causal; hidden tiles are skipped, as up to 256 queries a block allow |
 //!
 //! This file is done: it checks the arguments, loads the kernel and calls your launch.
 //! `cargo grade watch 4/flash` judges the steps up to the first that is open, at every save;

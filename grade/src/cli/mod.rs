@@ -83,7 +83,7 @@ pub fn steps(word: &str) -> anyhow::Result<Vec<&'static Task>> {
     anyhow::bail!("`{word}` is several tasks: {}", names.join(", "))
 }
 
-/// The one task that a word names; of several steps the first that is not known to have full marks.
+/// The one task that a word names; of several steps the first that had no full marks when it was last graded.
 ///
 /// # Errors
 ///
@@ -92,9 +92,10 @@ pub fn one(word: &str) -> anyhow::Result<&'static Task> {
     Ok(first_open(&steps(word)?))
 }
 
-/// The first of some tasks that is not known to have full marks; if all have, the last.
+/// The first of some tasks that had no full marks when it was last graded; if all had, the last. A file that was saved since does
+/// not lead back to the first step.
 pub fn first_open(tasks: &[&'static Task]) -> &'static Task {
-    let open = |task: &&&Task| !store::kept(task).is_some_and(|kept| Points::is_full(&kept));
+    let open = |task: &&&Task| !store::last(task).is_some_and(|last| Points::is_full(&last));
     let task = tasks.iter().find(open).or(tasks.last());
     task.expect("a selection has a task")
 }

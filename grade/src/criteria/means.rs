@@ -8,7 +8,7 @@ use super::fast::{LEAST, sum_of};
 /// Wavefronts of shared memory for each without bank conflicts: more than a few stores have.
 const MOST_WAVEFRONTS: f64 = 1.5;
 
-/// Operations with a causal mask for each without one: of 256 queries and keys, 128 queries of a block need three quarters, and
+/// Operations with a causal mask for each without one: of 512 queries and keys, 256 queries of a block need three quarters, and
 /// fewer need less.
 const MOST_WITH_MASK: f64 = 0.85;
 

@@ -150,7 +150,7 @@ pub trait Exam {
 /// The problems that [`Exam::compute`] is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// A few small ones of ragged sizes. They are repeated, and the bits must be the same.
+    /// A few small ones, of ragged sizes unless a step has whole tiles alone. They are repeated, and the bits must be the same.
     Repeated,
     /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
     WithoutKeys,

@@ -248,9 +248,11 @@ impl Exam for DecodeTask {
             decode::counted(heads, kv_heads, head_dim, length, Dtype::F32)
         };
         let mut problem = match (input, self.0) {
-            (Input::Repeated | Input::WithoutKeys, Some(Step::Query)) => full(2, 2, 64, 200),
+            (Input::Repeated, Some(Step::Query)) => full(2, 2, 64, 200),
             (Input::Repeated, Some(Step::Lengths)) => decode::ragged(2, 40, &[200, 0, 37]),
+            (Input::WithoutKeys, Some(Step::Lengths)) => full(2, 2, 40, 200),
             (Input::Repeated | Input::WithoutKeys, _) => full(4, 2, 40, 200),
+            (Input::Many, Some(Step::Query)) => full(MANY, MANY, 64, 3),
             (Input::Many, _) => full(MANY, MANY, 16, 3),
             (Input::Timed(_), Some(Step::Query)) => full(16, 16, 128, 1000),
             (Input::Timed(_), Some(Step::Lengths)) => decode::ragged(16, 128, &[1000, 5, 300]),

@@ -43,15 +43,15 @@ pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> an
     let output = problem.output()?;
     let head_dim = case.head_dim;
     let tensor = |heads, seed| {
-        let values = values(seed, heads * VERIFIED * head_dim);
-        let values = values.map(|x| {
+        let exact = values(seed, heads * VERIFIED * head_dim);
+        let rounded = exact.map(|x| {
             if case.f16 {
                 f16::from_f32(x).to_f32()
             } else {
                 x
             }
         });
-        Array4::from_shape_vec((1, heads, VERIFIED, head_dim), values.collect())
+        Array4::from_shape_vec((1, heads, VERIFIED, head_dim), rounded.collect())
     };
     let (q, k, v) = (tensor(case.heads, 1)?, tensor(1, 2)?, tensor(1, 3)?);
     let mut options = Options::default();

@@ -144,6 +144,17 @@ fn changed_in(
     task: &str,
     files: &[(&str, String)],
 ) -> TaskGrade {
+    steps_changed_in(places, limits, stage, task, files).remove(0)
+}
+
+/// The same, of all steps of a task.
+fn steps_changed_in(
+    places: &Places,
+    limits: Limits,
+    stage: u8,
+    task: &str,
+    files: &[(&str, String)],
+) -> Vec<TaskGrade> {
     // One after the other, in the same folder: what is the same is built once.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,8 +170,7 @@ fn changed_in(
         ..Settings::new(places.clone())
     };
     let tasks = select(Some(stage), Some(task)).unwrap();
-    let mut grade = grade(&settings, &tasks, |_| {}).unwrap();
-    grade.tasks.remove(0)
+    grade(&settings, &tasks, |_| {}).unwrap().tasks
 }
 
 fn tmp(name: &str) -> PathBuf {
@@ -330,6 +340,26 @@ fn with_kernel(name: &str) -> TaskGrade {
 fn says(task: &TaskGrade, words: &[&str]) {
     let missing = words.iter().find(|word| !task.headline.contains(**word));
     assert_eq!(missing, None, "{task:#?}");
+}
+
+#[test]
+fn a_step_that_hangs_is_not_waited_for_again() {
+    let text = solution("stage3/src/flash.rs").replace(
+        "    for rows in tiles(0..nq, BLOCK_Q) {",
+        "    while nq > 0 {}\n    for rows in tiles(0..nq, BLOCK_Q) {",
+    );
+    let places = Places::submission(root(), "broken", tmp("hanging-step"));
+    let mut limits = LIMITS;
+    limits.call = Duration::from_secs(1);
+    let steps = steps_changed_in(&places, limits, 3, "flash", &[("src/flash.rs", text)]);
+    let [online, ragged, causal] = &steps[..] else {
+        panic!("{steps:#?}");
+    };
+    says(online, &["did not answer and was stopped"]);
+    for later in [ragged, causal] {
+        says(later, &["Not run: a call of an earlier step of this task"]);
+        assert_eq!(later.output, "", "nothing is called");
+    }
 }
 
 #[test]
