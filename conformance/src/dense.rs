@@ -1,6 +1,6 @@
 //! The gradient of attention by the textbook, in f64: the oracle of the backward pass.
 
-use ndarray::{Array2, Array4, s};
+use ndarray::{Array2, Array4, Axis, s};
 use stage1_reference::{Mask, Options, Sizes};
 
 const FITS: &str = "the shapes of the tables fit each other";
@@ -72,6 +72,17 @@ impl<'a> Dense<'a> {
 
     /// `dq`, `dk`, `dv` by the textbook: the whole weight matrix, and the Jacobian of softmax.
     pub fn gradients(&self, d_o: &Array4<f64>) -> [Array4<f64>; 3] {
+        self.rounded_gradients(d_o, |x| x)
+    }
+
+    /// The same, as one operation after the other computes it with o at hand, whose products with
+    /// d_o are the sums of the rows: o, the weights, their gradients, those of the scores and the
+    /// results are rounded. Sums are not, and no score is.
+    pub fn rounded_gradients(
+        &self,
+        d_o: &Array4<f64>,
+        round: impl Fn(f64) -> f64,
+    ) -> [Array4<f64>; 3] {
         let mut dq = Array4::zeros(self.q.raw_dim());
         let mut dk = Array4::zeros(self.k.raw_dim());
         let mut dv = Array4::zeros(self.v.raw_dim());
@@ -80,14 +91,17 @@ impl<'a> Dense<'a> {
                 let n = self.mask.key_length(b);
                 let kv = s![b, h / self.sizes.group(), ..n, ..];
                 let p = self.weights(b, h);
+                let mut o = p.dot(&self.v.slice(kv));
+                o.mapv_inplace(&round);
+                let p = p.mapv_into(&round);
                 let d_o = d_o.slice(s![b, h, .., ..]);
-                let dp = d_o.dot(&self.v.slice(kv).t());
+                let dp = d_o.dot(&self.v.slice(kv).t()).mapv_into(&round);
                 let mut ds = &p * &dp;
-                for (mut ds, p) in ds.rows_mut().into_iter().zip(p.rows()) {
-                    let sum = ds.sum();
+                let sums = (&d_o * &o).sum_axis(Axis(1));
+                for ((mut ds, p), sum) in ds.rows_mut().into_iter().zip(p.rows()).zip(sums) {
                     ds.scaled_add(-sum, &p);
                 }
-                ds *= self.scale;
+                ds.mapv_inplace(|x| round(x * self.scale));
                 let mut part = dv.slice_mut(kv);
                 part += &p.t().dot(&d_o);
                 let mut part = dk.slice_mut(kv);
@@ -96,6 +110,6 @@ impl<'a> Dense<'a> {
                     .assign(&ds.dot(&self.k.slice(kv)));
             }
         }
-        [dq, dk, dv]
+        [dq, dk, dv].map(|x| x.mapv_into(&round))
     }
 }

@@ -78,7 +78,7 @@ pub fn variants(table: &[Class]) -> String {
             text += &line;
         }
     }
-    for kernel in BackwardKernel::ALL {
+    for kernel in BackwardKernel::F32.into_iter().chain(BackwardKernel::F16) {
         for head_dim in Rung::HEAD_DIMS {
             let mut line = kernel.file().to_owned();
             for (name, value) in kernel.constants(head_dim) {

@@ -2,6 +2,7 @@ use std::error;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
+use half::f16;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Options, Output};
 
@@ -39,22 +40,23 @@ pub trait Fused<T = f32> {
         Self: Sized;
 }
 
-/// An implementation of the backward pass in device memory, in f32. The suite of `conformance`
-/// judges anything that has it: this crate's [`Stage4Backward`], and an exercise's.
-pub trait FusedBackward {
+/// An implementation of the backward pass in device memory, of tensors of `T`. The suite of
+/// `conformance` judges anything that has it: this crate's [`Stage4Backward`], in f32 and f16, and
+/// an exercise's.
+pub trait FusedBackward<T = f32> {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
 
-    /// Computes what [`Backward::backward`] does. Launches, and does not wait. Checks its arguments
-    /// first, and launches nothing if one does not fit.
+    /// Computes what [`Backward::backward`] or [`Backward::backward_half`] does. Launches, and does
+    /// not wait. Checks its arguments first, and launches nothing if one does not fit.
     ///
     /// # Errors
     ///
     /// Those of [`Backward::backward`].
     fn backward(
         &self,
-        inputs: BackwardInputs<'_>,
-        gradients: Gradients<'_>,
+        inputs: BackwardInputs<'_, T>,
+        gradients: Gradients<'_, T>,
         shape: &Shape,
     ) -> Result<(), Self::Error>;
 
@@ -164,6 +166,28 @@ impl FusedBackward for Stage4Backward {
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
         Rung::HEAD_DIMS.contains(&head_dim)
+    }
+
+    fn argument_of(error: &Error) -> Option<&str> {
+        error.argument()
+    }
+}
+
+impl FusedBackward<f16> for Stage4Backward {
+    type Error = Error;
+
+    fn backward(
+        &self,
+        inputs: BackwardInputs<'_, f16>,
+        gradients: Gradients<'_, f16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.backward
+            .backward_half(&self.stream, inputs, gradients, shape)
+    }
+
+    fn has_head_dim(&self, head_dim: usize) -> bool {
+        <Self as FusedBackward>::has_head_dim(self, head_dim)
     }
 
     fn argument_of(error: &Error) -> Option<&str> {

@@ -14,8 +14,8 @@
 //! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
 //! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
 //!
-//! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`,
-//! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`.
+//! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`, then in f32
+//! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`, in f16 `2_mma_dk_dv.cu` and `2_mma_dq.cu`.
 //!
 //! The library is what one calls: a kernel with every option, `kernels/library/attention.cu`, and
 //! one in half precision, `attention_mma.cu`. The files of this crate:
@@ -26,7 +26,7 @@
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options,
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
-//! - [`Backward`]: the gradients by q, k and v, in f32. `backward/` has its arguments and kernels.
+//! - [`Backward`]: the gradients by q, k and v, in f32 and f16. `backward/` is its host side.
 //! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
 //!   tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed

@@ -5,6 +5,7 @@ use stage1_reference::Feature;
 use stage3_flash_cpu::Gradients;
 
 use super::{UNWRITTEN, attention, compare};
+use crate::Dtype;
 use crate::compare::{Comparison, Tolerance};
 use crate::dense::Dense;
 use crate::inputs::{normal, tensor};
@@ -16,7 +17,7 @@ pub struct Problem {
     pub forward: attention::Problem,
     /// The gradient of the loss by `o`, `[B, H, nq, D]`.
     pub d_o: Array4<f32>,
-    /// Tolerance, as a share of the largest element of a gradient.
+    /// Tolerance in f32, as a share of the largest element of a gradient.
     share: f64,
 }
 
@@ -32,12 +33,35 @@ impl Problem {
     /// With a seeded gradient.
     pub fn new(forward: attention::Problem) -> Self {
         let d_o = tensor(forward.q.raw_dim(), 77, normal);
+        let d_o = d_o.mapv_into(|x| forward.dtype().round(x));
         let share = share(&forward);
         Self {
             forward,
             d_o,
             share,
         }
+    }
+}
+
+impl Problem {
+    /// The largest errors of dq, dk and dv where each step is rounded to the problem's type; none
+    /// in f32, whose tolerance is a share.
+    fn naive_errors(&self, right: [&Array4<f64>; 3]) -> [f64; 3] {
+        let attention::Problem {
+            q, k, v, options, ..
+        } = &self.forward;
+        let dtype = self.forward.dtype();
+        if dtype == Dtype::F32 {
+            return [0.0; 3];
+        }
+        let round = |x: f64| f64::from(dtype.round(x as f32));
+        let d_o = self.d_o.mapv(f64::from);
+        let naive = Dense::new(q, k, v, options).rounded_gradients(&d_o, round);
+        let error = |(naive, right): (&Array4<f64>, &Array4<f64>)| {
+            let errors = naive.iter().zip(right).map(|(a, b)| (a - b).abs());
+            errors.fold(0.0, f64::max)
+        };
+        [0, 1, 2].map(|i| error((&naive[i], right[i])))
     }
 }
 
@@ -76,18 +100,15 @@ impl super::Problem for Problem {
         output: &Gradients,
         [dq, dk, dv]: &Self::Answer,
     ) -> Result<Vec<Comparison>, String> {
-        let compare = |name, actual, expected: &Array4<f64>| {
-            compare(
-                name,
-                actual,
-                expected,
-                Tolerance::of_largest(self.share, expected),
-            )
+        let naive = self.naive_errors([dq, dk, dv]);
+        let compare = |name, actual, expected: &Array4<f64>, naive: f64| {
+            let of_f32 = Tolerance::of_largest(self.share, expected);
+            compare(name, actual, expected, of_f32.and(3.0 * naive))
         };
         Ok(vec![
-            compare("dq", &output.dq, dq)?,
-            compare("dk", &output.dk, dk)?,
-            compare("dv", &output.dv, dv)?,
+            compare("dq", &output.dq, dq, naive[0])?,
+            compare("dk", &output.dk, dk, naive[1])?,
+            compare("dv", &output.dv, dv, naive[2])?,
         ])
     }
 }

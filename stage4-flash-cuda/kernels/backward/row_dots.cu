@@ -4,6 +4,7 @@
 // whole row, sum_j p_ij dp_ij. That sum is dO_i . o_i: D products instead of nk. [FlashAttention-2,
 // algorithm 2, line 4]
 //
+// Constants: ELEMENT, of dO and o: float unless it is f16.
 // Grid:   x = ceil(rows / 8).
 // Block:  (256). A warp has a row.
 // Shared: none.
@@ -13,14 +14,19 @@
 //
 // launch: grid=2 block=256
 // args: f32[960]=random f32[960]=random f32[15]=uninit i64=15 i32=64
+#include "library/element.cuh"
 #include "prelude.cuh"
+
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
 
 constexpr int THREADS = 256;
 
 extern "C" __global__ void __launch_bounds__(THREADS) row_dots(
-    const float* d_o,  // [rows, columns] f32
-    const float* o,    // [rows, columns] f32
-    float* delta,      // [rows] f32
+    const ELEMENT* d_o,  // [rows, columns] ELEMENT
+    const ELEMENT* o,    // [rows, columns] ELEMENT
+    float* delta,        // [rows] f32
     long long rows, int columns
 ) {
     const long long row = static_cast<long long>(blockIdx.x) * (THREADS / 32) + threadIdx.x / 32;
@@ -28,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) row_dots(
     const long long begin = row * columns;
     float sum = 0.0f;
     for (int column = threadIdx.x % 32; column < columns; column += 32) {
-        sum += d_o[begin + column] * o[begin + column];
+        sum += widened(d_o[begin + column]) * widened(o[begin + column]);
     }
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0) {

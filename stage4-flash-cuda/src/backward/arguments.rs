@@ -6,32 +6,32 @@ use gpu::arguments::Checks;
 use crate::ladder::check_aligned;
 use crate::{Error, Inputs, Rung, Shape};
 
-/// The device memory that the backward pass reads.
+/// The device memory that the backward pass reads. `T` is the type of the elements of all but lse.
 #[derive(Debug)]
-pub struct BackwardInputs<'a> {
+pub struct BackwardInputs<'a, T = f32> {
     /// What the forward pass read.
-    pub forward: Inputs<'a>,
+    pub forward: Inputs<'a, T>,
     /// What it wrote, `[B, H, nq, D]`.
-    pub o: CudaView<'a, f32>,
+    pub o: CudaView<'a, T>,
     /// The log-sum-exp of each row, `[B, H, nq]`, which it wrote too.
     pub lse: CudaView<'a, f32>,
     /// The gradient of the loss by `o`, with its strides.
-    pub d_o: CudaView<'a, f32>,
+    pub d_o: CudaView<'a, T>,
 }
 
 /// The device memory that the backward pass writes: the gradients of the loss. Each has the shape
 /// and the strides of its tensor.
 #[derive(Debug)]
-pub struct Gradients<'a> {
+pub struct Gradients<'a, T = f32> {
     /// By `q`.
-    pub dq: CudaViewMut<'a, f32>,
+    pub dq: CudaViewMut<'a, T>,
     /// By `k`.
-    pub dk: CudaViewMut<'a, f32>,
+    pub dk: CudaViewMut<'a, T>,
     /// By `v`.
-    pub dv: CudaViewMut<'a, f32>,
+    pub dv: CudaViewMut<'a, T>,
 }
 
-impl BackwardInputs<'_> {
+impl<T> BackwardInputs<'_, T> {
     /// Checks everything but the grid and what the device can do.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl BackwardInputs<'_> {
         &self,
         checks: &Checks,
         stream: &Arc<CudaStream>,
-        gradients: &Gradients<'_>,
+        gradients: &Gradients<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         let (queries, keys) = (shape.queries(), shape.keys());

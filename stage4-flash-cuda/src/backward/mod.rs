@@ -1,5 +1,5 @@
-//! The backward pass: the gradients of attention by q, k and v, on packed tensors in f32. Scores
-//! are computed again, tile by tile, so memory grows with N as in the forward pass.
+//! The backward pass: the gradients of attention by q, k and v, on packed tensors in f32 or f16.
+//! Scores are computed again, tile by tile, so memory grows with N as in the forward pass.
 
 mod arguments;
 mod kernel;
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use gpu::arguments::{ArgumentError, Checks};
+use half::f16;
 
 pub use arguments::{BackwardInputs, Gradients};
 pub use kernel::BackwardKernel;
@@ -25,8 +26,8 @@ pub struct Backward {
     context: Arc<CudaContext>,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
-    /// Those of [`BackwardKernel::ALL`], by head dimension.
-    functions: Mutex<HashMap<usize, [CudaFunction; 3]>>,
+    /// By the first of the kernels, which tells the type of the tensors, and the head dimension.
+    functions: Mutex<HashMap<(BackwardKernel, usize), [CudaFunction; 3]>>,
 }
 
 impl Backward {
@@ -63,13 +64,42 @@ impl Backward {
         gradients: Gradients<'_>,
         shape: &Shape,
     ) -> Result<(), Error> {
+        self.run(BackwardKernel::F32, stream, inputs, gradients, shape)
+    }
+
+    /// [`Backward::backward`] in f16, on tensor cores: all tensors are f16 but lse, and sums are
+    /// f32. Weights and their gradients are rounded to f16 as multiples of 1/16. Needs compute
+    /// capability 8.0.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Backward::backward`]; [`Error::Load`] on a device below compute capability 8.0.
+    pub fn backward_half(
+        &self,
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_, f16>,
+        gradients: Gradients<'_, f16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        self.run(BackwardKernel::F16, stream, inputs, gradients, shape)
+    }
+
+    /// Checks the arguments, and launches three kernels for tensors of `T`.
+    fn run<T>(
+        &self,
+        kernels: [BackwardKernel; 3],
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_, T>,
+        gradients: Gradients<'_, T>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
         inputs.check(&checks, stream, &gradients, shape)?;
         let config = |kernel| self.config(&checks, kernel, shape);
-        let [row_dots, keys, queries] = BackwardKernel::ALL;
+        let [row_dots, keys, queries] = kernels;
         let configs = [config(row_dots)?, config(keys)?, config(queries)?];
-        let functions = self.functions(shape.sizes.head_dim)?;
+        let functions = self.functions(kernels, shape.sizes.head_dim)?;
         launch(stream, &functions, configs, inputs, gradients, shape)
     }
 
@@ -95,11 +125,15 @@ impl Backward {
     }
 
     /// The kernels for a head dimension, loaded once and allowed the shared memory that they need.
-    fn functions(&self, head_dim: usize) -> Result<[CudaFunction; 3], Error> {
+    fn functions(
+        &self,
+        kernels: [BackwardKernel; 3],
+        head_dim: usize,
+    ) -> Result<[CudaFunction; 3], Error> {
         // A panic cannot leave it half changed.
         let loaded = self.functions.lock();
         let mut loaded = loaded.unwrap_or_else(PoisonError::into_inner);
-        if let Some(functions) = loaded.get(&head_dim) {
+        if let Some(functions) = loaded.get(&(kernels[0], head_dim)) {
             return Ok(functions.clone());
         }
         let load = |kernel: BackwardKernel| {
@@ -112,20 +146,21 @@ impl Backward {
             function.set_attribute(dynamic, kernel.shared_bytes(head_dim) as i32)?;
             Ok::<_, Error>(function)
         };
-        let [row_dots, keys, queries] = BackwardKernel::ALL;
+        let [row_dots, keys, queries] = kernels;
         let functions = [load(row_dots)?, load(keys)?, load(queries)?];
-        loaded.insert(head_dim, functions.clone());
+        loaded.insert((kernels[0], head_dim), functions.clone());
         Ok(functions)
     }
 }
 
-/// Launches the kernels one after the other, and does not wait. The arguments have been checked.
-fn launch(
+/// Launches the kernels one after the other, and does not wait. The arguments have been checked;
+/// `T` is the type of the kernels' tensors.
+fn launch<T>(
     stream: &Arc<CudaStream>,
     [row_dots, dk_dv, only_dq]: &[CudaFunction; 3],
     [of_rows, of_keys, of_queries]: [LaunchConfig; 3],
-    inputs: BackwardInputs<'_>,
-    gradients: Gradients<'_>,
+    inputs: BackwardInputs<'_, T>,
+    gradients: Gradients<'_, T>,
     shape: &Shape,
 ) -> Result<(), Error> {
     let s = shape.sizes;
@@ -148,7 +183,8 @@ fn launch(
         let mut builder = stream.launch_builder(row_dots);
         builder.arg(d_o).arg(o).arg(&mut delta);
         builder.arg(&rows).arg(&columns);
-        // SAFETY: these are the kernel's parameters, in order. Its tensors are packed and have as
+        // SAFETY: these are the kernel's parameters, in order, and `T` is the type
+        // of its elements. Its tensors are packed and have as
         // many rows and columns; a warp writes a number of its own.
         unsafe { builder.launch(of_rows) }?;
     }

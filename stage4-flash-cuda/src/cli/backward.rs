@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, DeviceRepr, ValidAsZeroBits};
 use gpu::profile::LaunchProfile;
+use half::f16;
 use stage4_flash_cuda::library::Tile;
 use stage4_flash_cuda::{
-    Attention, Backward, BackwardInputs, BackwardKernel, Gradients, Inputs, Mode, Rung, Shape,
+    Attention, Backward, BackwardInputs, BackwardKernel, Error, Gradients, Inputs, Mode, Rung,
+    Shape,
 };
 
 use super::case::Case;
@@ -18,8 +20,88 @@ use super::problem::Problem;
 /// Queries and keys of the problem that is counted: whole tiles.
 const N: usize = 512;
 
-/// The forward pass beside it, which has the same steps.
-const FORWARD: Rung = Rung::RegisterTiles;
+/// A type of the tensors, and what it runs.
+pub trait Element: DeviceRepr + ValidAsZeroBits {
+    /// The forward pass beside it, which has the same steps.
+    const FORWARD: Rung;
+    const KERNELS: [BackwardKernel; 3];
+    /// The flags of `ladder`.
+    const FLAGS: &'static [&'static str];
+    /// The head of the column of kernels, and the columns of counts.
+    const COLUMNS: [&'static str; 2];
+
+    /// The columns of a launch.
+    fn counts(launch: &LaunchProfile) -> String;
+
+    fn backward(
+        backward: &Backward,
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_, Self>,
+        gradients: Gradients<'_, Self>,
+        shape: &Shape,
+    ) -> Result<(), Error>
+    where
+        Self: Sized;
+}
+
+impl Element for f32 {
+    const FORWARD: Rung = Rung::RegisterTiles;
+    const KERNELS: [BackwardKernel; 3] = BackwardKernel::F32;
+    const FLAGS: &'static [&'static str] = &["--backward"];
+    const COLUMNS: [&'static str; 2] = ["kernel", COLUMNS];
+
+    fn counts(launch: &LaunchProfile) -> String {
+        counts(launch, N)
+    }
+
+    fn backward(
+        backward: &Backward,
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_>,
+        gradients: Gradients<'_>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        backward.backward(stream, inputs, gradients, shape)
+    }
+}
+
+impl Element for f16 {
+    const FORWARD: Rung = Rung::Reuse;
+    const KERNELS: [BackwardKernel; 3] = BackwardKernel::F16;
+    const FLAGS: &'static [&'static str] = &["--backward", "--f16"];
+    const COLUMNS: [&'static str; 2] = [
+        "kernel in f16",
+        "instructions per score | instructions per mma | shared wavefronts per mma | bytes loaded per score",
+    ];
+
+    fn counts(launch: &LaunchProfile) -> String {
+        let total = &launch.total;
+        let (scores, mma) = ((N * N) as f64, total.flops_tensor as f64 / 4096.0);
+        let products = match total.flops_tensor {
+            0 => "– | –".to_owned(),
+            _ => format!(
+                "{:.2} | {:.2}",
+                total.warp_instructions as f64 / mma,
+                total.shared().wavefronts as f64 / mma
+            ),
+        };
+        format!(
+            "{:.2} | {products} | {:.2} |",
+            32.0 * total.warp_instructions as f64 / scores,
+            32.0 * total.global_loads.sectors as f64 / scores,
+        )
+    }
+
+    fn backward(
+        backward: &Backward,
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_, f16>,
+        gradients: Gradients<'_, f16>,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        backward.backward_half(stream, inputs, gradients, shape)
+    }
+}
 
 const HEAD_DIMS: [usize; 2] = [64, 128];
 
@@ -27,16 +109,16 @@ const HEAD_DIMS: [usize; 2] = [64, 128];
 const DEVICES: [&str; 3] = ["a100", "h100", "rtx4090"];
 
 /// Prints the table as Markdown, or the times alone.
-pub fn run(times: bool) -> anyhow::Result<()> {
+pub fn run<T: Element>(times: bool) -> anyhow::Result<()> {
     let context = gpu::context(0)?;
     let stream = context.default_stream();
     if times {
         for head_dim in HEAD_DIMS {
-            print_times(&stream, head_dim)?;
+            print_times::<T>(&stream, head_dim)?;
         }
         return Ok(());
     }
-    let times = DEVICES.map(|device| times_on(device, Some("--backward")));
+    let times = DEVICES.map(|device| times_on(device, T::FLAGS));
     let [a100, h100, rtx4090] = times;
     let times = [a100?, h100?, rtx4090?];
     let mut line = 0;
@@ -48,23 +130,24 @@ pub fn run(times: bool) -> anyhow::Result<()> {
         line += 1;
     };
     let devices = DEVICES.join(" | ms, ");
-    println!("| D | kernel | queries × keys, threads | {COLUMNS} | ms, {devices} |");
+    let [kernel, columns] = T::COLUMNS;
+    println!("| D | {kernel} | queries × keys, threads | {columns} | ms, {devices} |");
     println!("|{}", "---|".repeat(7 + DEVICES.len()));
     for head_dim in HEAD_DIMS {
-        let case = Case::full(1, 1, N, head_dim);
-        let forward = Problem::new(&stream, case)?.profile(&attention()?)?;
+        let case = case::<T>(1, 1, N, head_dim);
+        let forward = Problem::new(&stream, case)?.profile(&attention(T::FORWARD)?)?;
         let forward = forward.into_iter().map(|launch| {
-            let tile = Some(FORWARD.tile(head_dim));
-            (FORWARD.file(), tile, launch)
+            let tile = Some(T::FORWARD.tile(head_dim));
+            (T::FORWARD.file(), tile, launch)
         });
-        let backward = profile(&stream, case)?;
-        let backward = BackwardKernel::ALL.into_iter().zip(backward);
+        let backward = profile::<T>(&stream, case)?;
+        let backward = T::KERNELS.into_iter().zip(backward);
         let backward =
             backward.map(|(kernel, launch)| (kernel.file(), kernel.tile(head_dim), launch));
         for (file, tile, launch) in forward.chain(backward) {
             let tile = tile.map_or("–".to_owned(), of_tile);
             print!("| {head_dim} | [`{file}`](kernels/{file}) | {tile} |");
-            print!(" {}", counts(&launch, N));
+            print!(" {}", T::counts(&launch));
             finish();
         }
         print!("| {head_dim} | backward ÷ forward | – | – | – | – | – |");
@@ -77,16 +160,25 @@ fn of_tile(tile: Tile) -> String {
     format!("{} × {}, {}", tile.block_q, tile.block_kv, tile.threads)
 }
 
-fn attention() -> anyhow::Result<Attention> {
+/// A case in the type of the tensors.
+fn case<T: Element>(batch: usize, heads: usize, n: usize, head_dim: usize) -> Case {
+    let f16 = Rung::F16.contains(&T::FORWARD);
+    Case {
+        f16,
+        ..Case::full(batch, heads, n, head_dim)
+    }
+}
+
+fn attention(rung: Rung) -> anyhow::Result<Attention> {
     let attention = Attention::new(&gpu::context(0)?)?;
-    Ok(attention.with_mode(Mode::Rung(FORWARD)))
+    Ok(attention.with_mode(Mode::Rung(rung)))
 }
 
 /// Modelled milliseconds of each line, on the device that CUDA_SIM_DEVICE names.
-fn print_times(stream: &Arc<CudaStream>, head_dim: usize) -> anyhow::Result<()> {
-    let case = Case::full(4, 32, 4096, head_dim);
-    let forward = Estimator::new(stream).estimate(&attention()?, case, 1)?;
-    let backward = launch_seconds(stream, case, |case| profile(stream, case))?;
+fn print_times<T: Element>(stream: &Arc<CudaStream>, head_dim: usize) -> anyhow::Result<()> {
+    let case = case::<T>(4, 32, 4096, head_dim);
+    let forward = Estimator::new(stream).estimate(&attention(T::FORWARD)?, case, 1)?;
+    let backward = launch_seconds(stream, case, |case| profile::<T>(stream, case))?;
     println!("{:.2}", 1e3 * forward.seconds);
     for seconds in &backward {
         println!("{:.2}", 1e3 * seconds);
@@ -96,11 +188,11 @@ fn print_times(stream: &Arc<CudaStream>, head_dim: usize) -> anyhow::Result<()> 
 }
 
 /// The profiles of the launches for a case. Counts do not depend on values: all tensors are zeros.
-fn profile(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Vec<LaunchProfile>> {
+fn profile<T: Element>(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Vec<LaunchProfile>> {
     let shape = Shape::packed(case.sizes());
     let rows = case.batch * case.heads * case.n;
-    let zeros = |count| stream.alloc_zeros::<f32>(count);
-    let (tensor, lse) = (zeros(rows * case.head_dim)?, zeros(rows)?);
+    let tensor = stream.alloc_zeros::<T>(rows * case.head_dim)?;
+    let lse = stream.alloc_zeros::<f32>(rows)?;
     let mut gradients = [tensor.clone(), tensor.clone(), tensor.clone()];
     let backward = Backward::new(stream.context())?;
     let (launched, launches) = gpu::profile::profile(|| {
@@ -112,8 +204,8 @@ fn profile(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Vec<LaunchPro
             d_o: view(),
         };
         let [dq, dk, dv] = gradients.each_mut().map(|x| x.as_view_mut());
-        backward.backward(stream, inputs, Gradients { dq, dk, dv }, &shape)?;
-        Ok::<_, stage4_flash_cuda::Error>(stream.synchronize()?)
+        T::backward(&backward, stream, inputs, Gradients { dq, dk, dv }, &shape)?;
+        Ok::<_, Error>(stream.synchronize()?)
     })?;
     launched.context("the backward pass")?;
     Ok(launches)

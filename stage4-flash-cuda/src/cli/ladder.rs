@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::profile::{Class, LaunchProfile};
+use half::f16;
 use stage4_flash_cuda::{Attention, Kernel, Mode, Rung, Variant, committed};
 
 use super::backward;
@@ -33,8 +34,9 @@ pub struct Arguments {
     /// Those in f16 after the last in f32, at D = 128.
     #[arg(long)]
     f16: bool,
-    /// The kernels of the backward pass, after a rung of the forward pass, at D = 64 and 128.
-    #[arg(long, conflicts_with = "f16")]
+    /// The kernels of the backward pass, after a rung of the forward pass, at D = 64 and 128; in
+    /// f16 with --f16.
+    #[arg(long)]
     backward: bool,
     /// Print the modelled milliseconds alone, of the device that CUDA_SIM_DEVICE names.
     #[arg(long, hide = true)]
@@ -45,7 +47,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     gpu::simulate()?; // a GPU's counters are Nsight Compute's to read
     if arguments.backward {
-        return backward::run(arguments.times);
+        return match arguments.f16 {
+            false => backward::run::<f32>(arguments.times),
+            true => backward::run::<f16>(arguments.times),
+        };
     }
     let (variants, n, large) = match arguments.f16 {
         false => (&committed::LADDER[..], N, Case::full(4, 32, 4096, 64)),
@@ -68,8 +73,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     };
     let count = 2 + columns.split(" | ").count() + DEVICES.len();
-    let flag = arguments.f16.then_some("--f16");
-    let times = DEVICES.map(|device| times_on(device, flag));
+    let flags: &[&str] = if arguments.f16 { &["--f16"] } else { &[] };
+    let times = DEVICES.map(|device| times_on(device, flags));
     let devices = DEVICES.join(" | ms, ");
     println!("| kernel | queries × keys, threads | {columns} | ms, {devices} |");
     println!("|{}", "---|".repeat(count));
@@ -188,11 +193,11 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
 
 /// The times on another simulated device, each line's. The device is chosen when a process starts,
 /// so it takes one of its own.
-pub fn times_on(device: &str, flag: Option<&str>) -> anyhow::Result<Vec<String>> {
+pub fn times_on(device: &str, flags: &[&str]) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe()?;
     let output = Command::new(program)
         .args(["ladder", "--times"])
-        .args(flag)
+        .args(flags)
         .env("CUDA_SIM_DEVICE", device)
         .output()?;
     let errors = String::from_utf8_lossy(&output.stderr);

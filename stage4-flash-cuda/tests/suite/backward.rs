@@ -3,24 +3,29 @@
 use conformance::dense::Dense;
 use conformance::device::{Device, alone, on_host_threads, profiles};
 use conformance::inputs::{normal, tensor};
-use conformance::problems::{attention, gradients};
+use conformance::problems::{Problem, attention, gradients};
 use conformance::suites::stage4::{attend, backward, solve_backward};
-use conformance::{Implementation, Judge, Part, Report};
+use conformance::{Dtype, Element, Implementation, Judge, Part, Report};
 use gpu::profile::{Class, LaunchProfile};
+use half::f16;
 use ndarray::{Array2, Axis, s};
 use rstest::rstest;
 use stage1_reference::Options;
 use stage4_flash_cuda::{
-    Attention, Backward, BackwardInputs, BackwardKernel, Error, FusedBackward, Gradients, Mode,
-    Rung, Shape, Stage4, Stage4Backward,
+    Attention, Backward, BackwardInputs, BackwardKernel, Error, Fused, FusedBackward, Gradients,
+    Inputs, Mode, Rung, Shape, Stage4, Stage4Backward,
 };
 
-/// The forward pass, by a rung of the same arithmetic.
-fn forward(device: &Device) -> Stage4 {
+/// The forward pass, by a rung of the same arithmetic on tensors of `T`.
+fn forward<T: Element>(device: &Device) -> Stage4 {
     let attention = Attention::new(device.stream.context()).unwrap();
+    let rung = match T::DTYPE {
+        Dtype::F32 => Rung::RegisterTiles,
+        Dtype::F16 | Dtype::Bf16 => Rung::Reuse,
+    };
     Stage4 {
         stream: device.stream.clone(),
-        attention: attention.with_mode(Mode::Rung(Rung::RegisterTiles)),
+        attention: attention.with_mode(Mode::Rung(rung)),
     }
 }
 
@@ -31,12 +36,19 @@ fn own(device: &Device) -> Stage4Backward {
     }
 }
 
-fn judge(part: Part) -> Report {
+fn judge<T: Element>(part: Part) -> Report
+where
+    Stage4: Fused<T>,
+    Stage4Backward: FusedBackward<T>,
+{
     let device = Device::open();
-    judge_it(&device, &own(&device), part)
+    judge_it::<T>(&device, &own(&device), part)
 }
 
-fn judge_it(device: &Device, own: &impl FusedBackward, part: Part) -> Report {
+fn judge_it<T: Element>(device: &Device, own: &impl FusedBackward<T>, part: Part) -> Report
+where
+    Stage4: Fused<T>,
+{
     let who = Implementation {
         name: "stage 4, backward",
         device: &device.name,
@@ -44,7 +56,7 @@ fn judge_it(device: &Device, own: &impl FusedBackward, part: Part) -> Report {
     };
     let parts = [part];
     let mut judge = Judge::new(&who, &parts);
-    backward(&mut judge, device, &forward(device), own);
+    backward::<T>(&mut judge, device, &forward::<T>(device), own);
     judge.report()
 }
 
@@ -52,25 +64,41 @@ fn judge_it(device: &Device, own: &impl FusedBackward, part: Part) -> Report {
 fn passes_the_suite(
     #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
-    judge(part).into_result()
+    judge::<f32>(part).into_result()
+}
+
+#[rstest]
+fn passes_the_suite_in_f16(
+    #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
+) -> Result<(), Report> {
+    judge::<f16>(part).into_result()
 }
 
 #[test]
 fn no_bit_depends_on_the_schedule() {
     let name = "backward::no_bit_depends_on_the_schedule";
-    on_host_threads(name, || judge(Part::Schedules));
+    on_host_threads(name, || judge::<f32>(Part::Schedules));
+}
+
+#[test]
+fn no_bit_depends_on_the_schedule_in_f16() {
+    let name = "backward::no_bit_depends_on_the_schedule_in_f16";
+    on_host_threads(name, || judge::<f16>(Part::Schedules));
 }
 
 /// Takes dO for o, so that each row has another delta.
 struct AnotherDelta(Stage4Backward);
 
-impl FusedBackward for AnotherDelta {
+impl<T> FusedBackward<T> for AnotherDelta
+where
+    Stage4Backward: FusedBackward<T, Error = Error>,
+{
     type Error = Error;
 
     fn backward(
         &self,
-        mut inputs: BackwardInputs<'_>,
-        gradients: Gradients<'_>,
+        mut inputs: BackwardInputs<'_, T>,
+        gradients: Gradients<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         inputs.o = inputs.d_o.slice(..);
@@ -82,14 +110,25 @@ impl FusedBackward for AnotherDelta {
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
-        Stage4Backward::argument_of(error)
+        <Stage4Backward as FusedBackward<T>>::argument_of(error)
     }
 }
 
 #[test]
 fn a_wrong_delta_fails_the_table() {
-    let device = Device::open();
-    let report = judge_it(&device, &AnotherDelta(own(&device)), Part::Table);
+    fails_the_table::<f32>(&AnotherDelta(own(&Device::open())));
+}
+
+#[test]
+fn a_wrong_delta_fails_the_table_in_f16() {
+    fails_the_table::<f16>(&AnotherDelta(own(&Device::open())));
+}
+
+fn fails_the_table<T: Element>(own: &impl FusedBackward<T>)
+where
+    Stage4: Fused<T>,
+{
+    let report = judge_it::<T>(&Device::open(), own, Part::Table);
     let table = report.cases.iter().filter(|case| case.part == Part::Table);
     let judged = table.filter(|case| case.was_run()).count();
     let failed = report.failures().count();
@@ -112,14 +151,33 @@ fn problem(
     gradients::Problem::new(attention::Problem::new(name, q, k, v, options))
 }
 
-/// Queries that see no key, and keys that no query sees, as no query is there.
+/// The gradients of a problem, on tensors of `T`.
+fn solve<T: Element>(
+    device: &Device,
+    problem: &gradients::Problem,
+) -> <gradients::Problem as Problem>::Output
+where
+    Stage4: Fused<T>,
+    Stage4Backward: FusedBackward<T>,
+{
+    let output = attend::<T>(device, &forward::<T>(device), problem).unwrap();
+    solve_backward::<T>(device, &own(device), problem, &output).unwrap()
+}
+
 #[test]
 fn rows_that_see_nothing_have_no_gradient() {
+    rows_without_gradient::<f32>();
+    rows_without_gradient::<f16>();
+}
+
+/// Queries that see no key, and keys that no query sees, as no query is there.
+fn rows_without_gradient<T: Element>()
+where
+    Stage4: Fused<T>,
+    Stage4Backward: FusedBackward<T>,
+{
     let device = Device::open();
-    let solve = |problem: &gradients::Problem| {
-        let output = attend(&device, &forward(&device), problem).unwrap();
-        solve_backward(&device, &own(&device), problem, &output).unwrap()
-    };
+    let solve = |problem: &gradients::Problem| solve::<T>(&device, problem);
     // The first 100 of 130 queries stand before the first key.
     let found = solve(&problem(2, 130, 30, 64, true));
     for (i, row) in found.dq.lanes(Axis(3)).into_iter().enumerate() {
@@ -168,8 +226,7 @@ fn it_is_as_exact_as_the_naive_way(
 ) {
     let device = Device::open();
     let problem = problem(1, 200, 230, head_dim, causal);
-    let output = attend(&device, &forward(&device), &problem).unwrap();
-    let found = solve_backward(&device, &own(&device), &problem, &output).unwrap();
+    let found = solve::<f32>(&device, &problem);
     let attention::Problem {
         q, k, v, options, ..
     } = &problem.forward;
@@ -189,9 +246,13 @@ fn it_is_as_exact_as_the_naive_way(
 }
 
 /// The profiles of the three launches; `None` on a GPU, which the program cannot count on.
-fn count(device: &Device, problem: &gradients::Problem) -> Option<[LaunchProfile; 3]> {
-    let output = attend(device, &forward(device), problem).unwrap();
-    let profiled = profiles(|| solve_backward(device, &own(device), problem, &output))?;
+fn count<T: Element>(device: &Device, problem: &gradients::Problem) -> Option<[LaunchProfile; 3]>
+where
+    Stage4: Fused<T>,
+    Stage4Backward: FusedBackward<T>,
+{
+    let output = attend::<T>(device, &forward::<T>(device), problem).unwrap();
+    let profiled = profiles(|| solve_backward::<T>(device, &own(device), problem, &output))?;
     let (_, launches) = profiled.unwrap_or_else(|error| panic!("{error}"));
     Some(launches.try_into().expect("three kernels"))
 }
@@ -202,23 +263,34 @@ fn count(device: &Device, problem: &gradients::Problem) -> Option<[LaunchProfile
 fn traffic_is_what_the_tiles_need(
     #[values((200, 64), (129, 128), (256, 16))] (n, head_dim): (usize, usize),
 ) {
+    traffic::<f32>(BackwardKernel::F32, n, head_dim);
+    traffic::<f16>(BackwardKernel::F16, n, head_dim);
+}
+
+fn traffic<T: Element>(kernels: [BackwardKernel; 3], n: usize, head_dim: usize)
+where
+    Stage4: Fused<T>,
+    Stage4Backward: FusedBackward<T>,
+{
     let device = Device::open();
-    let Some(launches) = count(&device, &problem(2, n, n, head_dim, false)) else {
+    let Some(launches) = count::<T>(&device, &problem(2, n, n, head_dim, false)) else {
         return;
     };
-    let tensor = 2 * n * head_dim * size_of::<f32>(); // bytes of q, k, v, o or dO
+    let tensor = 2 * n * head_dim * size_of::<T>(); // bytes of q, k, v, o or dO
     let rows = 2 * n * size_of::<f32>(); // bytes of lse or delta
-    for ((kernel, launch), (loaded, stored)) in
-        BackwardKernel::ALL.into_iter().zip(&launches).zip([
-            // Bytes that are loaded by all blocks, or by each tile of the other side; and stored.
-            ((2 * tensor, 0), rows),
-            ((2 * tensor, 2 * (tensor + rows)), 2 * tensor),
-            ((2 * (tensor + rows), 2 * tensor), tensor),
-        ])
-    {
-        let tiles = kernel
-            .tile(head_dim)
-            .map_or(1, |tile| n.div_ceil(tile.block_q));
+    for ((kernel, launch), (loaded, stored)) in kernels.into_iter().zip(&launches).zip([
+        // Bytes that are loaded by all blocks, or by each tile of the other side; and stored.
+        ((2 * tensor, 0), rows),
+        ((2 * tensor, 2 * (tensor + rows)), 2 * tensor),
+        ((2 * (tensor + rows), 2 * tensor), tensor),
+    ]) {
+        // Of what a block owns.
+        let tiles = kernel.tile(head_dim).map_or(1, |tile| match kernel {
+            BackwardKernel::MmaKeysAndValues | BackwardKernel::RecomputeKeysAndValues => {
+                n.div_ceil(tile.block_kv)
+            }
+            _ => n.div_ceil(tile.block_q),
+        });
         let needed = loaded.0 + tiles * loaded.1;
         let loads = 32 * launch.total.global_loads.sectors as usize;
         assert!(
@@ -237,7 +309,8 @@ fn traffic_is_what_the_tiles_need(
 #[rstest]
 fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
     let device = Device::open();
-    let Some([_, keys, queries]) = count(&device, &problem(1, 256, 256, head_dim, false)) else {
+    let Some([_, keys, queries]) = count::<f32>(&device, &problem(1, 256, 256, head_dim, false))
+    else {
         return;
     };
     for launch in [keys, queries] {
@@ -250,6 +323,83 @@ fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
     }
 }
 
+/// What the headers of the kernels on tensor cores say: instructions and wavefronts of shared
+/// memory for each `mma.sync`, and no bank conflicts.
+#[rstest]
+#[case(64, [(4.4, 1.7), (4.2, 1.75)])]
+#[case(128, [(4.1, 1.85), (4.2, 2.05)])]
+fn it_costs_what_its_headers_say(#[case] head_dim: usize, #[case] limits: [(f64, f64); 2]) {
+    const N: usize = 512;
+    let device = Device::open();
+    let Some([_, keys, queries]) = count::<f16>(&device, &problem(1, N, N, head_dim, false)) else {
+        return;
+    };
+    for ((launch, products), limit) in [(keys, 4), (queries, 3)].into_iter().zip(limits) {
+        let total = &launch.total;
+        assert_eq!(total.flops_tensor, (2 * products * N * N * head_dim) as u64);
+        let mma = total.flops_tensor as f64 / 4096.0;
+        let each = (
+            total.warp_instructions as f64 / mma,
+            total.shared().wavefronts as f64 / mma,
+        );
+        println!("D = {head_dim}: {each:.2?} instructions and wavefronts for each mma.sync");
+        assert!(each.0 <= limit.0 && each.1 <= limit.1, "{each:?}");
+        let loads = total.shared_loads;
+        assert_eq!(loads.wavefronts, loads.ideal, "no bank conflicts");
+        assert_eq!(total.local.requests, 0, "no array went to local memory");
+    }
+}
+
+/// With dO about 2⁻¹⁴, most ds of 512 keys are below the normal numbers of f16.
+#[test]
+fn small_gradients_do_not_vanish() {
+    let device = Device::open();
+    let mut problem = problem(1, 512, 512, 64, false);
+    problem.forward = problem.forward.stored_in(Dtype::F16);
+    problem
+        .d_o
+        .mapv_inplace(|x| f16::from_f32(x * 2f32.powi(-14)).to_f32());
+    let found = solve::<f16>(&device, &problem);
+    let attention::Problem {
+        q, k, v, options, ..
+    } = &problem.forward;
+    let [dq, ..] = Dense::new(q, k, v, options).gradients(&problem.d_o.mapv(f64::from));
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let off = norm(&mut found.dq.iter().zip(&dq).map(|(&x, dq)| f64::from(x) - dq));
+    let share = off / norm(&mut dq.iter().copied());
+    println!("dq is off by {share:.1e} of its length");
+    assert!(share < 0.02, "{share:.1e}");
+}
+
+/// A device below compute capability 8.0, and a tensor that begins at no multiple of 16 bytes.
+#[test]
+fn what_tensor_cores_cannot_have_is_refused() {
+    let name = "backward::what_tensor_cores_cannot_have_is_refused";
+    let inside = alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_none();
+    let device = Device::open();
+    let n = 64;
+    let tensor = device.filled::<f16>(1.0, n * 16 + 8);
+    let lse = device.filled::<f32>(1.0, n);
+    let mut gradients = [tensor.clone(), tensor.clone(), tensor.clone()];
+    let sizes = problem(1, n, n, 16, false).forward.sizes();
+    let mut run = |begin: usize| {
+        let view = || tensor.slice(begin..);
+        let inputs = BackwardInputs {
+            forward: Inputs::new(view(), view(), view()),
+            o: view(),
+            lse: lse.as_view(),
+            d_o: view(),
+        };
+        let [dq, dk, dv] = gradients.each_mut().map(|x| x.as_view_mut());
+        let own = own(&device).backward;
+        let gradients = Gradients { dq, dk, dv };
+        own.backward_half(&device.stream, inputs, gradients, &Shape::packed(sizes))
+    };
+    assert_eq!(run(1).unwrap_err().argument(), Some("q"));
+    let too_old = matches!(run(8), Err(Error::Load(gpu::Error::DeviceTooOld { .. })));
+    assert_eq!(too_old, inside);
+}
+
 /// The scores of 2048 queries and keys take 16 MiB; all tensors of both passes take 1.1 MiB.
 #[test]
 fn scores_take_no_memory() {
@@ -259,8 +409,7 @@ fn scores_take_no_memory() {
     }
     let device = Device::open();
     let problem = problem(1, 2048, 2048, 16, true);
-    let output = attend(&device, &forward(&device), &problem).unwrap();
-    let gradients = solve_backward(&device, &own(&device), &problem, &output).unwrap();
+    let gradients = solve::<f32>(&device, &problem);
     assert!(gradients.dq.iter().all(|x| x.is_finite()));
 }
 
@@ -273,8 +422,8 @@ fn tiles_that_do_not_fit_are_refused() {
     }
     let device = Device::open();
     let problem = problem(1, 70, 70, 64, false);
-    let output = attend(&device, &forward(&device), &problem).unwrap();
-    let error = solve_backward(&device, &own(&device), &problem, &output).unwrap_err();
+    let output = attend::<f32>(&device, &forward::<f32>(&device), &problem).unwrap();
+    let error = solve_backward::<f32>(&device, &own(&device), &problem, &output).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("`head_dim`: expected tiles of at most 65536 bytes of shared memory"),

@@ -13,10 +13,10 @@ use crate::device::{Device, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::attention::{self, random};
-use crate::problems::gradients::{Problem, problems};
+use crate::problems::gradients::Problem;
 use crate::report::Part;
 use crate::suites::stage2::{HUGE, OLD, under_seeds, untouched};
-use crate::{AnyError, Judge};
+use crate::{AnyError, Dtype, Element, Judge};
 
 /// Random problems.
 const RANDOM: u64 = 60;
@@ -27,26 +27,34 @@ const HEAD_DIMS: [usize; 3] = [16, 64, 128];
 /// Schedules under which all results must be the same.
 const SEEDS: u64 = 20;
 
-/// The whole suite, on packed tensors in f32. `forward` computes o and lse. Problems of a head
+/// The whole suite, on packed tensors of `T`. `forward` computes o and lse. Problems of a head
 /// dimension that the implementation cannot have are left out.
-pub fn backward(
+pub fn backward<T: Element>(
     judge: &mut Judge<'_>,
     device: &Device,
-    forward: &impl Fused,
-    own: &impl FusedBackward,
+    forward: &impl Fused<T>,
+    own: &impl FusedBackward<T>,
 ) {
     let lacks = judge.lacks();
     let possible = |problem: &Problem| own.has_head_dim(problem.forward.q.dim().3);
-    let random = |seed: u64, head_dim| Problem::new(random(seed << 8, head_dim, lacks).0);
+    let random = |seed: u64, head_dim| {
+        Problem::new(random(seed << 8, head_dim, lacks).0.stored_in(T::DTYPE))
+    };
     let solve = |problem: &Problem, gradients: &mut Gradients| {
-        let output = attend(device, forward, problem)?;
+        let output = match T::DTYPE {
+            Dtype::F32 => attend(device, forward, problem)?,
+            // The forward pass may be off by more than a unit in the last place of o.
+            dtype => rounded(problem, dtype),
+        };
         *gradients = solve(device, own, problem, &output)?;
         Ok::<_, AnyError>(())
     };
     for &part in judge.parts() {
         match part {
             Part::Table => {
-                judge.problems(part, problems().into_iter().filter(possible), solve);
+                let problems = attention::problems().into_iter();
+                let problems = problems.map(|problem| Problem::new(problem.stored_in(T::DTYPE)));
+                judge.problems(part, problems.filter(possible), solve);
             }
             Part::Random => {
                 for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
@@ -75,17 +83,26 @@ pub fn backward(
     }
 }
 
+/// The right o and lse of a problem, o rounded to a type.
+fn rounded(problem: &Problem, dtype: Dtype) -> Output {
+    let (o, lse) = crate::problems::Problem::answer(&problem.forward);
+    Output {
+        o: o.mapv(|x| dtype.round(x as f32)),
+        lse: lse.mapv(|x| x as f32),
+    }
+}
+
 /// o and lse of a problem.
 ///
 /// # Errors
 ///
 /// Those of [`super::solve`].
-pub fn attend(
+pub fn attend<T: Element>(
     device: &Device,
-    forward: &impl Fused,
+    forward: &impl Fused<T>,
     problem: &Problem,
 ) -> Result<Output, AnyError> {
-    super::solve::<f32>(device, forward, &problem.forward, [Layout::Packed; 4])
+    super::solve::<T>(device, forward, &problem.forward, [Layout::Packed; 4])
 }
 
 /// Computes the gradients of a problem in device memory.
@@ -94,9 +111,9 @@ pub fn attend(
 ///
 /// Those of the implementation and of the device, and a sentence if a value beside a gradient was
 /// changed.
-pub fn solve(
+pub fn solve<T: Element>(
     device: &Device,
-    own: &impl FusedBackward,
+    own: &impl FusedBackward<T>,
     problem: &Problem,
     output: &Output,
 ) -> Result<Gradients, AnyError> {
@@ -104,8 +121,8 @@ pub fn solve(
         q, k, v, options, ..
     } = &problem.forward;
     let inputs = [q, k, v, &output.o, &problem.d_o];
-    let [q_in, k_in, v_in, o, d_o] = inputs.map(|x| device.input::<f32>(x, Layout::Packed));
-    let gradients = [q, k, v].map(|x| device.output::<f32>(x.dim(), Layout::Packed));
+    let [q_in, k_in, v_in, o, d_o] = inputs.map(|x| device.input::<T>(x, Layout::Packed));
+    let gradients = [q, k, v].map(|x| device.output::<T>(x.dim(), Layout::Packed));
     let [mut dq, mut dk, mut dv] = gradients;
     let lse = device.upload(&output.lse);
     let shape = Shape {
@@ -136,7 +153,7 @@ pub fn solve(
 /// The tensors of a call, in the order of its arguments.
 const TENSORS: [&str; 9] = ["q", "k", "v", "o", "d_o", "lse", "dq", "dk", "dv"];
 
-fn arguments<F: FusedBackward>(judge: &mut Judge<'_>, device: &Device, own: &F) {
+fn arguments<T: Element, F: FusedBackward<T>>(judge: &mut Judge<'_>, device: &Device, own: &F) {
     let sizes = Sizes {
         batch: 2,
         heads: 4,
@@ -181,8 +198,9 @@ fn arguments<F: FusedBackward>(judge: &mut Judge<'_>, device: &Device, own: &F) 
         }
     }
     for (name, argument, lengths, shape) in calls {
-        let buffers: [CudaSlice<f32>; 9] = lengths.map(|length| device.filled(OLD, length));
-        let [q, k, v, o, d_o, lse, mut dq, mut dk, mut dv] = buffers;
+        let buffers: [CudaSlice<T>; 9] = lengths.map(|length| device.filled(OLD, length));
+        let [q, k, v, o, d_o, _, mut dq, mut dk, mut dv] = buffers;
+        let lse: CudaSlice<f32> = device.filled(OLD, lengths[5]);
         judge.refusal(&name, argument, F::argument_of, || {
             let inputs = BackwardInputs {
                 forward: Inputs::new(q.as_view(), k.as_view(), v.as_view()),
@@ -203,7 +221,12 @@ fn arguments<F: FusedBackward>(judge: &mut Judge<'_>, device: &Device, own: &F) 
 
 /// Each tensor is loaded at most once for each 32 rows of the other side, and o and dO once more
 /// for their dot products; no score goes to memory.
-fn counted(judge: &mut Judge<'_>, device: &Device, forward: &impl Fused, own: &impl FusedBackward) {
+fn counted<T: Element>(
+    judge: &mut Judge<'_>,
+    device: &Device,
+    forward: &impl Fused<T>,
+    own: &impl FusedBackward<T>,
+) {
     for (n, head_dim) in [(200, 64), (256, 128)] {
         if !own.has_head_dim(head_dim) {
             continue;
@@ -211,12 +234,12 @@ fn counted(judge: &mut Judge<'_>, device: &Device, forward: &impl Fused, own: &i
         let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, n, head_dim), seed, normal));
         let name = format!("n{n}_d{head_dim}");
         let problem = attention::Problem::new(name.clone(), q, k, v, Options::default());
-        let problem = Problem::new(problem);
+        let problem = Problem::new(problem.stored_in(T::DTYPE));
         let launches = match attend(device, forward, &problem) {
             Ok(output) => launches(|| solve(device, own, &problem, &output)),
             Err(error) => Some(Err(error.to_string())),
         };
-        let tensor = (2 * n * head_dim * size_of::<f32>()) as u64; // bytes of q, k or v
+        let tensor = (2 * n * head_dim * size_of::<T>()) as u64; // bytes of q, k or v
         let rows = 2 * n as u64 * 4; // bytes of lse
         let tiles = n.div_ceil(32) as u64;
         let loads = (2 + 2 * (2 + 2 * tiles)) * tensor * 105 / 100 / 32;
