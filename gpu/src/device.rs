@@ -204,7 +204,7 @@ fn probe() -> Result<Library, String> {
 /// The name of the first device.
 fn device_name(driver: &Library) -> Option<String> {
     let mut name = [0 as c_char; 64];
-    // SAFETY: the type is that of cuda.h, and no more than `name` has is written, with a 0 at its end.
+    // SAFETY: the type is that of cuda.h, and no more than `name` has is written, a 0 at its end.
     unsafe {
         let get_name = driver.get::<CuDeviceGetName>(b"cuDeviceGetName").ok()?;
         let code = get_name(name.as_mut_ptr(), name.len() as i32, 0);
