@@ -188,10 +188,10 @@ fn task_grade(
             match program {
                 Ok(program) => {
                     let program = program.clone();
-                    let (results, cost, stopped) =
+                    let (results, cost, hangs) =
                         examined(settings, &limits, device, task, exam, &program, step);
                     programs.spend(task, cost);
-                    if stopped && cost >= limits.call {
+                    if hangs {
                         programs.hanged(task);
                     }
                     results
@@ -336,7 +336,7 @@ fn unbuilt(task: &Task, error: &BuildError) -> Results {
     }
 }
 
-/// The results of a program, the time of its calls, and if it was stopped.
+/// The results of a program, the time of its calls, and if one did not end.
 fn examined(
     settings: &Settings,
     limits: &Limits,
@@ -404,7 +404,7 @@ fn examined(
         }
     }
     let not_graded = remote.lacks_compiler().then(|| NO_COMPILER.to_owned());
-    let (cost, stopped) = (remote.cost(), remote.stopped().is_some());
+    let (cost, hangs) = (remote.cost(), remote.hangs());
     let output = remote.finish();
     let results = Results {
         criteria,
@@ -413,7 +413,7 @@ fn examined(
         output,
         not_graded,
     };
-    (results, cost, stopped)
+    (results, cost, hangs)
 }
 
 /// Why a task is not begun when the time of the submission is over.

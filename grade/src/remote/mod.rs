@@ -50,6 +50,8 @@ pub struct Remote {
     left: Cell<Left>,
     /// Why no more calls are made.
     stopped: RefCell<Option<String>>,
+    /// True if a call did not end.
+    hangs: Cell<bool>,
     lacks_compiler: Cell<bool>,
     /// This process's device.
     stream: Option<Arc<CudaStream>>,
@@ -167,6 +169,7 @@ impl Remote {
             calls: RefCell::default(),
             left: Cell::default(),
             stopped: RefCell::default(),
+            hangs: Cell::default(),
             lacks_compiler: Cell::default(),
             stream,
         }
@@ -197,6 +200,11 @@ impl Remote {
     /// Why no more calls are made, if so.
     pub fn stopped(&self) -> Option<String> {
         self.stopped.borrow().clone()
+    }
+
+    /// True if a call did not end, and was stopped.
+    pub fn hangs(&self) -> bool {
+        self.hangs.get()
     }
 
     /// True if a kernel had to be compiled, and there is no NVRTC.
@@ -231,6 +239,7 @@ impl Remote {
         self.cost.set(self.cost.get() + stopwatch.cost());
         let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));
+            self.hangs.set(matches!(lost, Lost::TimedOut(_)));
         })?;
         let work = stopwatch.time();
         self.budget.borrow_mut().spend(work);

@@ -350,7 +350,8 @@ fn it_costs_what_its_headers_say(#[case] head_dim: usize, #[case] limits: [(f64,
     }
 }
 
-/// With dO about 2⁻¹⁴, most ds of 512 keys are below the normal numbers of f16.
+/// With dO about 2⁻¹⁴, most ds of 512 keys are below the normal numbers of f16. Without the factor
+/// 16 dq is off by 0.012 of its length.
 #[test]
 fn small_gradients_do_not_vanish() {
     let device = Device::open();
@@ -368,7 +369,7 @@ fn small_gradients_do_not_vanish() {
     let off = norm(&mut found.dq.iter().zip(&dq).map(|(&x, dq)| f64::from(x) - dq));
     let share = off / norm(&mut dq.iter().copied());
     println!("dq is off by {share:.1e} of its length");
-    assert!(share < 0.02, "{share:.1e}");
+    assert!(share < 0.008, "{share:.1e}");
 }
 
 /// A device below compute capability 8.0, and a tensor that begins at no multiple of 16 bytes.
