@@ -58,7 +58,7 @@ pub fn search() -> Result<Search, Error> {
 }
 
 /// Looks for NVRTC: what `NVRTC_PATH` names, which is nothing if it is `none`; the workspaces'
-/// `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`, or among the installed ones; pip's packages of the
+/// `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`, or an installed one; pip's packages of the
 /// active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
