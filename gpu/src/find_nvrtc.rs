@@ -38,6 +38,8 @@ pub struct Place<'a> {
     pub folders: Vec<PathBuf>,
     /// The value of a variable; an empty one counts as unset.
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Where toolkits are installed.
+    pub installed: &'a Path,
 }
 
 /// Looks for NVRTC around this process; see [`search_at`]. The workspaces are that of the working
@@ -51,11 +53,12 @@ pub fn search() -> Result<Search, Error> {
     search_at(&Place {
         folders: folders.into(),
         variable: &|name| env::var_os(name),
+        installed: Path::new("/usr/local"),
     })
 }
 
 /// Looks for NVRTC: what `NVRTC_PATH` names, which is nothing if it is `none`; the workspaces'
-/// `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`, or in `/usr/local`; pip's packages of the
+/// `.nvrtc`; the toolkit of `CUDA_HOME`, of `CUDA_PATH`, or an installed one; pip's packages of the
 /// active virtual environment and of the Pythons in `PATH`.
 ///
 /// # Errors
@@ -118,7 +121,7 @@ fn folders(place: &Place<'_>) -> Vec<PathBuf> {
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
         .into_iter()
         .filter_map(|name| place.path(name));
-    let installed = children(Path::new("/usr/local"), |name| {
+    let installed = children(place.installed, |name| {
         name == "cuda" || name.starts_with("cuda-")
     });
     for toolkit in toolkits.chain(installed) {

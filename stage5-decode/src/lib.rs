@@ -54,7 +54,7 @@ pub use error::Error;
 pub use gpu::arguments::Strides;
 pub use interface::{Decoding, Stage5};
 pub use ladder::Rung;
-pub use library::{CountsMut, KvCache, MAX_SPLITS, Workspace, committed, paged, splits};
+pub use library::{CountsMut, KvCache, MAX_SPLITS, PerSm, Workspace, committed, paged, splits};
 pub use mode::Mode;
 pub use shape::{Inputs, MAX_QUERIES, NewTokens, Outputs, Shape};
 pub use view::{Cache, CacheShape, CacheView, CacheViewMut, PAGE_SIZES, PageTable, PerSequence};

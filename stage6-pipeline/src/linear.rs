@@ -350,7 +350,7 @@ impl GemvShape {
     ///
     /// A warp has 32 rows where they are short, or where there are enough to give every SM a block;
     /// else 8. If that is less than 8 warps for every SM, more warps share the columns, down to 12
-    /// vectors of each lane. Not measured on hardware.
+    /// vectors of each lane.
     // ANCHOR: shape
     fn new(n: usize, rows: usize, row_bytes: usize, sms: usize) -> Self {
         let many = row_bytes <= 1024 || rows >= 32 * sms;

@@ -510,6 +510,9 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
         Special::EnvReg(2) => launch.grid_workspace as u32,
         Special::GridId | Special::EnvReg(_) => 0,
         Special::DynamicSharedSize => launch.dynamic_shared,
-        Special::TotalSharedSize => launch.shared_bytes(),
+        Special::TotalSharedSize => {
+            let grain = device().capability.shared_grain;
+            launch.shared_bytes().next_multiple_of(grain)
+        }
     }
 }

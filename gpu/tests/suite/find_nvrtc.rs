@@ -34,6 +34,7 @@ fn search_from(folders: &[&Path], variables: &[(&str, PathBuf)]) -> Result<Searc
     search_at(&Place {
         folders: folders.iter().map(|&folder| folder.to_owned()).collect(),
         variable: &variable,
+        installed: Path::new("no toolkit"),
     })
 }
 

@@ -1,7 +1,7 @@
 //! `kernels/library/grouped.cu`: a block for the rows of q that see the same
 //! keys, and part of the keys.
 
-use super::{Grid, Kernel, Rows, Sizes, THREADS, head_max};
+use super::{Grid, Kernel, PerSm, Rows, Sizes, THREADS, head_max};
 
 /// Rows of `q` of a warp, at most.
 const ROWS: usize = 4;
@@ -34,6 +34,11 @@ impl Kernel for Grouped {
 
     fn tile(&self, rows: Rows) -> usize {
         TILES / 2 / (columns(rows.head_dim) * rows.dtype.bytes())
+    }
+
+    fn per_sm(&self, sizes: &Sizes) -> PerSm {
+        let places = 4 * THREADS / self.grid(sizes).threads;
+        PerSm { places, busy: 1 }
     }
 
     /// Four warps, or as many more as the rows need: 16 at most, and 8 where D is large, so that q,

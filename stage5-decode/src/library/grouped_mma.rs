@@ -1,7 +1,7 @@
 //! `kernels/library/grouped_mma.cu`: a block for the rows of q that see the same keys, and part of
 //! the keys, on tensor cores.
 
-use super::{Grid, Kernel, Rows, Sizes, THREADS, head_max};
+use super::{Grid, Kernel, PerSm, Rows, Sizes, THREADS, head_max};
 use crate::Dtype;
 
 /// Rows of `q` of a block, at most.
@@ -51,9 +51,8 @@ impl Kernel for GroupedMma {
         }
     }
 
-    /// Its registers leave room for 2 or 3 blocks, and each of its warps has loads in flight while
-    /// it computes.
-    fn places(&self) -> usize {
-        2
+    /// Each of its warps has loads in flight while it computes.
+    fn per_sm(&self, _: &Sizes) -> PerSm {
+        PerSm { places: 2, busy: 1 }
     }
 }

@@ -19,7 +19,7 @@ use gpu::arguments::{Checks, OptionalArg, Strides};
 
 pub use cache::KvCache;
 pub(crate) use problem::{Cache as CacheArgument, Problem, Update};
-pub use splits::{MAX_SPLITS, splits};
+pub use splits::{MAX_SPLITS, PerSm, splits};
 pub use storage::CountsMut;
 pub use workspace::Workspace;
 
@@ -55,10 +55,8 @@ trait Kernel: Sync {
     /// The launch of one part of every sequence.
     fn grid(&self, sizes: &Sizes) -> Grid;
 
-    /// Places that a block takes, of the 4 that [`splits`] counts on an SM.
-    fn places(&self) -> usize {
-        1
-    }
+    /// How many of its blocks an SM takes.
+    fn per_sm(&self, sizes: &Sizes) -> PerSm;
 }
 
 /// The rows of a cache, as far as a kernel is compiled for them.
@@ -178,7 +176,7 @@ pub(crate) fn splits_of(
         true => 1,
         false => {
             let blocks = kernel.grid(&sizes).blocks;
-            splits(blocks, kernel.places(), keys, device.sms)
+            splits(blocks, kernel.per_sm(&sizes), keys, device.sms)
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The simulator's counters against those that Nsight Compute measured on a GPU, in
-//! `cuda-sim/hardware/h200.csv`.
+//! `hardware/h200_counters.csv`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let text = fs::read_to_string(root().join("cuda-sim/hardware/h200.csv")).unwrap();
+    let text = fs::read_to_string(root().join("hardware/h200_counters.csv")).unwrap();
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     let row = |line: &str| {
@@ -34,7 +34,7 @@ fn rows() -> Vec<Row> {
     lines.skip(1).map(row).collect() // the first has the units
 }
 
-/// What `measure.py` calls the code of a kernel file.
+/// What `counters.py` calls the code of a kernel file.
 fn code(kernel: &str) -> String {
     let ptx = run(root(), &["ptx", kernel], &[]);
     let source = fs::read_to_string(root().join(kernel)).unwrap();

@@ -296,9 +296,10 @@ fn a_kernel_is_called_by_the_name_in_its_source() {
 }
 
 #[test]
-fn a_fault_is_the_drivers_error() {
-    let error = run("// launch: grid=1 block=8 kernel=scale\n// args: f32[4]=iota f32=1 i32=8\n")
-        .unwrap_err();
+fn what_the_driver_refuses_is_its_error() {
+    let error =
+        run("// launch: grid=1 block=2048 kernel=scale\n// args: f32[4]=iota f32=1 i32=4\n")
+            .unwrap_err();
     let InvocationError::Gpu(gpu::Error::Driver { operation, .. }) = &error else {
         panic!("{error}")
     };

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Counters of the kernel files that state a launch, measured on a GPU by Nsight Compute.
 
-    cargo build -p gpu-tool && python3 cuda-sim/hardware/measure.py REPORTS
+    cargo build -p gpu-tool && python3 hardware/counters.py REPORTS
 
 Runs `ncu` for each file that has no report in the folder REPORTS yet, and prints the table of
-`h200.csv`, whose first lines name the card. `gpu/tool/tests/suite/hardware.rs` compares it with the
+`h200_counters.csv`, whose first lines name the card. `gpu/tool/tests/suite/hardware.rs` compares it with the
 simulator. `Code` identifies what was measured: the PTX without its comments and source positions,
 and the stated launch.
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 GPU = ROOT / "target/debug/gpu"
 METRICS = """
 sm__maximum_warps_per_active_cycle_pct launch__registers_per_thread
