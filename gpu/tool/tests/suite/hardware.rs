@@ -56,7 +56,8 @@ struct Counted(Value);
 
 impl Counted {
     fn of(kernel: &str) -> Counted {
-        let profile = run(root(), &["profile", kernel, "--json", "-"], &[]);
+        let words = ["profile", kernel, "--device", "h200", "--json", "-"];
+        let profile = run(root(), &words, &[]);
         Counted(serde_json::from_str(&profile.succeeds().text).unwrap())
     }
 
