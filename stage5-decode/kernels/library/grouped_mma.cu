@@ -1,18 +1,18 @@
-// Decode on tensor cores, for caches in half precision: up to 16 rows of q see the same keys.
+// Decode on tensor cores, for caches in half precision: several rows of q see the same keys.
 //
 // Idea: as in 4_mma.cu. Row r of the tile is query r % nq of head r / nq of the group. q and p are
 // sums of TERMS numbers of the cache's type, so the result is as near as that of grouped.cu.
 // A lane knows where one key of the tile lies, which is read from the page table a tile ahead.
 //
-// Grid:   x = B * H_kv * splits.
+// Grid:   x = B * H_kv * splits * ceil(rows of q to a head of k / 16).
 // Block:  (128). A warp takes every fourth tile of 16 keys. Lane 4 g + t has rows g and g + 8 of s
 //         and o, shared with 3 neighbours.
 // Shared: (256 + 32 * TERMS) * (HEAD_MAX + 8) bytes, dynamic; 576 bytes static. At the end of the
 //         block the memory of k and v holds o of each warp.
-// Reads:  q, lengths, page table or null; k and v once. Writes: o, lse of the part; o = 0 and
+// Reads:  q, lengths, page table or null; k and v once for 16 rows of q. Writes: o, lse of the part; o = 0 and
 //         lse = -inf for a row without a visible key.
 // Constants: ELEMENT (f16, bf16); HEAD_MAX (64, 128), at least D.
-// For 2 to 16 rows of q to a head of k, D up to 128, and rows of k at multiples of 16 bytes;
+// For 2 rows of q to a head of k or more, D up to 128, and rows of k at multiples of 16 bytes;
 // grouped.cu takes all others.
 //
 // arch: compute_80
@@ -88,9 +88,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped_mma(
     const int lane = threadIdx.x % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const int block_rows = problem.group * problem.nq;  // up to ROWS
-    const int part_index = blockIdx.x % problem.splits;
-    const int matrix = blockIdx.x / problem.splits;
+    const int all_rows = problem.group * problem.nq;
+    const int row_blocks = (all_rows + ROWS - 1) / ROWS;
+    const int block_row = blockIdx.x % row_blocks * ROWS;  // first row of the block
+    const int block_rows = min(ROWS, all_rows - block_row);
+    const int part_index = blockIdx.x / row_blocks % problem.splits;
+    const int matrix = blockIdx.x / row_blocks / problem.splits;
     const int b = matrix / kv_heads;
     const int kv_head = matrix % kv_heads;
     const Rows rows(pages, b, kv_head, problem.cache);
@@ -111,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped_mma(
 #pragma unroll 2
     for (int first = 0; first < ROWS; first += WARPS) {
         const int r = first + warp;
-        const int h = kv_head * problem.group + r / problem.nq, i = r % problem.nq;
+        const int h = kv_head * problem.group + (block_row + r) / problem.nq, i = (block_row + r) % problem.nq;
         const float* q_row = q + b * problem.q.batch + h * problem.q.head + i * problem.q.row;
         float x[HEAD_MAX / 32];
         float largest = 1e-33f;  // so that both powers of two are normal numbers
@@ -142,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped_mma(
     Keys seen_reg[2];  // by rows g and g + 8
 #pragma unroll
     for (int r = 0; r < 2; r++) {
-        const int i = (g + 8 * r) % problem.nq;
+        const int i = (block_row + g + 8 * r) % problem.nq;
         const Keys seen = visible(i, i, length, problem);
         seen_reg[r] = {seen.begin, min(seen.end, keys.end)};
     }
@@ -259,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) grouped_mma(
             sum += weight[w] * sum_smem[w][row];
         }
         const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
-        const int h = kv_head * problem.group + row / problem.nq, i = row % problem.nq;
+        const int h = kv_head * problem.group + (block_row + row) / problem.nq, i = (block_row + row) % problem.nq;
         float* o_row = o + b * problem.o.batch + h * problem.o.head + i * problem.o.row + part_index * head_dim;
         for (int d = lane; d < head_dim; d += 32) {
             float numerator = 0.0f;

@@ -5,7 +5,7 @@ use super::{Grid, Kernel, PerSm, Rows, Sizes, THREADS, head_max};
 use crate::Dtype;
 
 /// Rows of `q` of a block, at most.
-pub(super) const MAX_ROWS: usize = 16;
+const ROWS: usize = 16;
 
 /// The most columns that it is compiled for.
 pub(super) const MAX_COLUMNS: usize = 128;
@@ -43,9 +43,10 @@ impl Kernel for GroupedMma {
     fn grid(&self, sizes: &Sizes) -> Grid {
         // An element of q is the sum of so many, as in `tensor_cores.cuh`.
         let terms = if sizes.dtype == Dtype::F16 { 2 } else { 3 };
-        let rows = 2 * KEYS + terms * MAX_ROWS; // of k, v and q
+        let rows = 2 * KEYS + terms * ROWS; // of k, v and q
+        let matrices = sizes.batch.saturating_mul(sizes.kv_heads);
         Grid {
-            blocks: sizes.batch.saturating_mul(sizes.kv_heads),
+            blocks: matrices.saturating_mul(sizes.rows().div_ceil(ROWS)),
             threads: THREADS,
             shared: rows * (columns(sizes.head_dim) + PADDING) * sizes.dtype.bytes(),
         }

@@ -79,17 +79,16 @@ fn head_max(head_dim: usize) -> usize {
 
 /// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30% faster
 /// than `grouped` (modelled, H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does not bound
-/// both, which it does at D > 128. With more, up to as many as a tile of tensor cores has, memory
-/// bounds `grouped_mma`, and `grouped` for 8 rows takes twice as long (modelled, H100: 65,536
-/// tokens, 8 heads of keys, D = 128, f16: 88 against 162 µs).
+/// both, which it does at D > 128. With more, memory bounds `grouped_mma`, and `grouped` takes longer:
+/// for 8 rows twice as long (modelled, H100: 65,536 tokens, 8 heads of keys, D = 128, f16: 88
+/// against 162 µs), for 32 rows six times (16 sequences of 32,768 tokens, one head of keys: 88
+/// against 506 µs).
 fn kernel(rows: Rows, queries: usize) -> &'static dyn Kernel {
     let of_vectors = |most| rows.aligned && rows.head_dim <= most;
     let of_halves = rows.tensor_cores && matches!(rows.dtype, Dtype::F16 | Dtype::Bf16);
     match queries {
         0..=1 if of_vectors(split::MAX_COLUMNS) => &split::Split,
-        2..=grouped_mma::MAX_ROWS if of_halves && of_vectors(grouped_mma::MAX_COLUMNS) => {
-            &grouped_mma::GroupedMma
-        }
+        2.. if of_halves && of_vectors(grouped_mma::MAX_COLUMNS) => &grouped_mma::GroupedMma,
         _ => &grouped::Grouped,
     }
 }
@@ -297,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tensor_cores_multiply_what_their_tile_has_rows_for() {
+    fn tensor_cores_multiply_several_rows_of_halves() {
         let halves = Rows {
             dtype: Dtype::F16,
             head_dim: 128,
@@ -305,8 +304,8 @@ mod tests {
             tensor_cores: true,
         };
         let name = |rows, queries| kernel(rows, queries).name();
-        assert_eq!([1, 2, 16, 17].map(|queries| name(halves, queries)), {
-            ["split", "grouped_mma", "grouped_mma", "grouped"]
+        assert_eq!([1, 2, 17].map(|queries| name(halves, queries)), {
+            ["split", "grouped_mma", "grouped_mma"]
         });
         let bf16 = Rows {
             dtype: Dtype::Bf16,
