@@ -7,6 +7,7 @@ mod command_run;
 mod command_trace;
 mod common;
 mod fuzz;
+mod hardware;
 mod invocation;
 mod kernels;
 mod library;

@@ -47,6 +47,10 @@ figures! {
         "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
         "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
         "sm__ops_path_tensor_src_fp64.sum"
+        | "sm__ops_path_tensor_src_fp16.sum", // on GH100, with sums of either type
+        "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
+        "sm__ops_path_tensor_src_tf32_dst_fp32.sum",
+        "sm__ops_path_tensor_src_fp64.sum"
         | "sm__ops_path_tensor_src_fp16_dst_fp16.sum",
         "sm__ops_path_tensor_src_fp16_dst_fp32.sum",
         "sm__ops_path_tensor_src_bf16_dst_fp32.sum",
@@ -77,14 +81,21 @@ figures! {
         "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum";
     dram_read: "dram__bytes_read.sum" | "dram__bytes_op_read.sum";
     dram_write: "dram__bytes_write.sum" | "dram__bytes_op_write.sum";
-    shared_load_requests: "smsp__inst_executed_op_shared_ld.sum";
+    // The first ones leave out `ldmatrix` and asynchronous copies, which are accesses too.
+    shared_load_requests:
+        "smsp__inst_executed_op_shared_ld.sum",
+        "smsp__inst_executed_op_ldsm.sum";
     shared_load_wavefronts: "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum";
     shared_load_conflicts: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum";
-    shared_store_requests: "smsp__inst_executed_op_shared_st.sum";
-    shared_store_wavefronts: "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum";
+    shared_store_requests:
+        "smsp__inst_executed_op_shared_st.sum",
+        "smsp__inst_executed_op_ldgsts.sum";
+    shared_store_wavefronts:
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum";
     shared_store_conflicts: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum";
     shared_atomic_wavefronts: "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum";
     shared_atomic_conflicts: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum";
-    branches: "smsp__sass_branch_targets.sum" | "Branch Instructions";
+    branches: "smsp__inst_executed_op_branch.sum" | "Branch Instructions";
     divergent_branches: "smsp__sass_branch_targets_threads_divergent.sum";
 }

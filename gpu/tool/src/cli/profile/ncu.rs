@@ -219,6 +219,18 @@ mod tests {
     }
 
     #[test]
+    fn accesses_are_summed_over_their_metrics_or_not_shown() {
+        let csv = "Kernel Name,smsp__inst_executed_op_shared_ld.sum,smsp__inst_executed_op_ldsm.sum,\
+            smsp__inst_executed_op_shared_st.sum,sm__ops_path_tensor_src_fp16.sum,\
+            sm__ops_path_tensor_src_bf16_dst_fp32.sum,sm__ops_path_tensor_src_tf32_dst_fp32.sum,\
+            sm__ops_path_tensor_src_fp64.sum\ncopy,50,1440,640,8192,16,2,1\n";
+        let copy = find(csv, "copy").unwrap();
+        assert_eq!(copy.figure("shared_load_requests"), Some(1490.0));
+        assert_eq!(copy.figure("shared_store_requests"), None);
+        assert_eq!(copy.figure("flops_tensor"), Some(8211.0));
+    }
+
+    #[test]
     fn what_is_no_report_is_an_error() {
         for csv in ["", "text\n", "\"a\",\"b\"\n\"1\",\"2\"\n"] {
             assert!(
