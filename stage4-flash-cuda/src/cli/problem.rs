@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::ensure;
 use bench_kit::median_seconds;
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
-use gpu::arguments::upload;
 use gpu::profile::LaunchProfile;
 use half::f16;
 use ndarray::Array4;
