@@ -85,6 +85,9 @@ pub(crate) struct Capability {
     pub tensor_tf32_fmas: u32,
     pub tensor_f64_fmas: u32,
     pub tensor_int8_fmas: u32,
+    /// Share of these rates, but that of f64, that instructions of one warp reach (`mma.sync`,
+    /// `wmma`).
+    pub mma_sync_share: f64,
     /// Lanes of load and store instructions per multiprocessor and clock.
     pub load_store_lanes: u32,
     /// Bytes of shared memory, and of the first-level cache, per multiprocessor and clock.

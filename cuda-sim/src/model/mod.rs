@@ -196,10 +196,11 @@ fn pipeline_seconds(device: &Device, work: &Phase, share: f64) -> [(Resource, f6
     let at = |units: u64, rate: u32| units as f64 * share / (f64::from(rate) * device.clock_hz());
     let lanes = |warps: u64, rate: u32| at(warps * u64::from(WARP_SIZE), rate);
     let lines = |lines: u64| at(lines * LINE, rates.shared_bytes_per_clock);
-    let tensor = at(work.tensor / 2, rates.tensor_fmas)
+    let tensor = (at(work.tensor / 2, rates.tensor_fmas)
         + at(work.tensor_tf32 / 2, rates.tensor_tf32_fmas)
-        + at(work.tensor_f64 / 2, rates.tensor_f64_fmas)
-        + at(work.tensor_int8 / 2, rates.tensor_int8_fmas);
+        + at(work.tensor_int8 / 2, rates.tensor_int8_fmas))
+        / rates.mma_sync_share
+        + at(work.tensor_f64 / 2, rates.tensor_f64_fmas);
     [
         (Resource::Issue, at(work.instructions, SCHEDULERS)),
         (Resource::Fp32, lanes(work.fp32, rates.fp32_lanes)),

@@ -442,6 +442,10 @@ fn table() -> Vec<String> {
         row("tensor core multiply-adds, 8-bit integers", &|d| {
             d.capability.tensor_int8_fmas.to_string()
         }),
+        row("share of them for `mma.sync`, but f64", &|d| {
+            let share = format!("{:.3}", d.capability.mma_sync_share);
+            share.trim_end_matches(".000").to_owned()
+        }),
         row("load/store lanes", &|d| {
             d.capability.load_store_lanes.to_string()
         }),

@@ -4,6 +4,8 @@ mod backward;
 mod counted;
 mod errors;
 mod judged;
+#[cfg(feature = "cli")] // runs the program
+mod measured;
 mod memory;
 mod modes;
 mod no_compiler;

@@ -1,0 +1,93 @@
+//! Modelled times of the ladders on an H200 against times that were measured on one.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A ladder of one element type and head dimension: modes and measured seconds.
+type Ladder = Vec<(&'static str, f64)>;
+
+fn ladder(element: &str, dim: &str) -> Ladder {
+    let rungs = include_str!("measured_h200.txt")
+        .lines()
+        .map(str::split_whitespace);
+    let rungs = rungs.map(Vec::from_iter);
+    let rungs = rungs.filter(|rung| rung[..2] == [element, dim]);
+    rungs
+        .map(|rung| (rung[2], rung[3].parse().unwrap()))
+        .collect()
+}
+
+/// Modelled seconds of the same rungs.
+fn modelled(element: &str, dim: &str, ladder: &Ladder) -> Vec<f64> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("h200_{element}_{dim}.json"));
+    let modes = Vec::from_iter(ladder.iter().map(|rung| rung.0)).join(",");
+    let ran = Command::new(env!("CARGO_BIN_EXE_stage4-flash-cuda"))
+        .args(["bench", "--seq", "4096", "--dim", dim, "--modes", &modes])
+        .args((element == "f16").then_some("--f16"))
+        .arg("--json")
+        .arg(&file)
+        .envs([
+            ("GPU", "sim"),
+            ("CUDA_SIM_CHECK", "off"),
+            ("CUDA_SIM_DEVICE", "h200"),
+        ])
+        .output()
+        .unwrap();
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    let results: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let rows = results["rows"].as_array().unwrap();
+    let seconds = ladder.iter().map(|rung| {
+        let row = rows.iter().find(|row| row["mode"] == rung.0).unwrap();
+        row["seconds"].as_f64().unwrap()
+    });
+    seconds.collect()
+}
+
+/// Spearman's rank correlation.
+fn rank(modelled: &[f64], measured: &[f64]) -> f64 {
+    let place = |all: &[f64], x: f64| all.iter().filter(|&&y| y < x).count() as f64;
+    let apart = modelled.iter().zip(measured);
+    let apart = apart.map(|(&a, &b)| (place(modelled, a) - place(measured, b)).powi(2));
+    let count = modelled.len() as f64;
+    1.0 - 6.0 * apart.sum::<f64>() / (count * (count * count - 1.0))
+}
+
+/// The order of the rungs is that of the measured times, and `MODEL.md` has the ratios.
+#[test]
+fn the_model_ranks_the_ladders_of_an_h200() {
+    let page = include_str!("../../../cuda-sim/MODEL.md");
+    for (element, band) in [("f32", 0.7..1.05), ("f16", 0.55..1.0)] {
+        let ladders = ["64", "128"].map(|dim| {
+            let ladder = ladder(element, dim);
+            let modelled = modelled(element, dim, &ladder);
+            let measured = Vec::from_iter(ladder.iter().map(|rung| rung.1));
+            assert_eq!(
+                rank(&modelled, &measured),
+                1.0,
+                "{element}, D = {dim}: {modelled:?}"
+            );
+            let ratios = modelled.iter().zip(&measured).map(|(a, b)| a / b);
+            ladder
+                .iter()
+                .map(|rung| rung.0)
+                .zip(ratios)
+                .collect::<Vec<_>>()
+        });
+        for ((mode, small), (_, large)) in ladders[0].iter().zip(&ladders[1]) {
+            assert!(
+                band.contains(small) && band.contains(large),
+                "{mode}: {small}, {large}"
+            );
+            let row = format!("| {element} | `{mode}` | {small:.2} | {large:.2} |");
+            assert!(page.contains(&row), "MODEL.md should have\n{row}");
+        }
+    }
+}
