@@ -39,8 +39,7 @@ pub struct Problem {
 
 /// All attention problems.
 pub fn problems() -> Vec<Problem> {
-    static PROBLEMS: LazyLock<Vec<Problem>> =
-        LazyLock::new(|| table::rows().into_iter().map(row::Row::problem).collect());
+    static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| drawn(table::rows()));
     PROBLEMS.clone()
 }
 
@@ -48,7 +47,12 @@ pub fn problems() -> Vec<Problem> {
 ///
 /// They are no part of the table, whose errors are compared with PyTorch's.
 pub fn whole() -> Vec<Problem> {
-    table::whole().into_iter().map(row::Row::problem).collect()
+    static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| drawn(table::whole()));
+    PROBLEMS.clone()
+}
+
+fn drawn(rows: Vec<row::Row>) -> Vec<Problem> {
+    rows.into_iter().map(row::Row::problem).collect()
 }
 
 /// A thousand keys of the same weight, and values of about 100: their sum is beyond half precision,

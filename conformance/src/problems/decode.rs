@@ -1,5 +1,7 @@
 //! Problems for decoding: a few queries of each sequence, on keys and values in a cache.
 
+use std::sync::LazyLock;
+
 use ndarray::{Array3, Array4, Axis, concatenate, s};
 use stage1_reference::{Feature, Options, Output};
 
@@ -71,6 +73,12 @@ const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
 
 /// All decoding problems.
 pub fn problems() -> Vec<Problem> {
+    static PROBLEMS: LazyLock<Vec<Problem>> =
+        LazyLock::new(|| rows().into_iter().map(Row::problem).collect());
+    PROBLEMS.clone()
+}
+
+fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let ragged = [130, 0, 37];
     for head_dim in [1, 3, 16, 33, 40, 64, 72, 80, 96, 128, 256] {
@@ -210,7 +218,7 @@ pub fn problems() -> Vec<Problem> {
         scores: Scores::Late,
         ..Row::new(2, 2, 64, &[1100, 700])
     });
-    rows.into_iter().map(Row::problem).collect()
+    rows
 }
 
 /// A random problem: a function of the seed.
@@ -272,15 +280,18 @@ const MANY: usize = 66_000;
 /// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it
 /// begins behind 2³² elements.
 pub fn far() -> Problem {
-    let row = Row {
-        max_seq: FAR,
-        ..Row::new(2, 1, 16, &[40])
-    };
-    Problem {
-        name: "the_last_of_4097_sequences_of_65544".to_owned(),
-        extreme: true,
-        ..row.problem()
-    }
+    static PROBLEM: LazyLock<Problem> = LazyLock::new(|| {
+        let row = Row {
+            max_seq: FAR,
+            ..Row::new(2, 1, 16, &[40])
+        };
+        Problem {
+            name: "the_last_of_4097_sequences_of_65544".to_owned(),
+            extreme: true,
+            ..row.problem()
+        }
+    });
+    PROBLEM.clone()
 }
 
 /// Tokens that the cache of [`far`] has room for.
