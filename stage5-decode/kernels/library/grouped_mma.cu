@@ -9,8 +9,8 @@
 //         and o, shared with 3 neighbours.
 // Shared: (256 + 32 * TERMS) * (HEAD_MAX + 8) bytes, dynamic; 576 bytes static. At the end of the
 //         block the memory of k and v holds o of each warp.
-// Reads:  q, lengths, page table or null; k and v once for 16 rows of q. Writes: o, lse of the part; o = 0 and
-//         lse = -inf for a row without a visible key.
+// Reads:  q, lengths, page table or null; k and v once for 16 rows of q. Writes: o, lse of the
+//         part; o = 0 and lse = -inf for a row without a visible key.
 // Constants: ELEMENT (f16, bf16); HEAD_MAX (64, 128), at least D.
 // For 2 rows of q to a head of k or more, D up to 128, and rows of k at multiples of 16 bytes;
 // grouped.cu takes all others.
