@@ -14,7 +14,8 @@ fn ladder(element: &str, dim: &str) -> Ladder {
     let measured: Value =
         serde_json::from_str(include_str!("../../../hardware/h200.json")).unwrap();
     let rows = measured["forward"].as_array().unwrap().iter();
-    let rows = rows.filter(|row| row["dtype"] == element && row["d"].to_string() == dim);
+    let dim: u64 = dim.parse().unwrap();
+    let rows = rows.filter(|row| row["dtype"] == element && row["d"] == dim);
     let rows = rows.filter(|row| row["n"] == 4096 && row["causal"] == false);
     let ladder = Vec::from_iter(rows.map(|row| {
         let mode = row["kernel"].as_str().unwrap().to_owned();
