@@ -4,7 +4,7 @@
     cargo build -p gpu-tool && python3 hardware/counters.py REPORTS
 
 Runs `ncu` for each file that has no report in the folder REPORTS yet, and prints the table of
-`h200_counters.csv`, whose first lines name the card. `gpu/tool/tests/suite/hardware.rs` compares it with the
+`h200_counters.csv`, whose first lines, which name the card, are written by hand. `gpu/tool/tests/suite/hardware.rs` compares it with the
 simulator. `Code` identifies what was measured: the PTX without its comments and source positions,
 and the stated launch.
 """

@@ -95,7 +95,7 @@ def main():
                 leaves = [x.requires_grad_() for x in (q, k, v)]
                 o, lse = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)[:2]
                 flash = lambda: torch.autograd.grad(o, leaves, d_o, retain_graph=True)
-                run = ours(*(x.detach() for x in (q, k, v, o)), lse.contiguous(), d_o, causal)
+                run = ours(*(x.detach().contiguous() for x in (q, k, v, o)), lse.contiguous(), d_o, causal)
                 pairs = zip(run(), flash())
                 error = max(((x - y).abs().max() / y.abs().max()).item() for x, y in pairs)
                 times = milliseconds(run), milliseconds(flash)

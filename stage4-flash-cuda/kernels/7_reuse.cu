@@ -22,7 +22,7 @@
 // RTX 4090, which has room for one large block and waits at its barriers. There are 1.5 wavefronts
 // and 3.8 instructions for each mma.sync. The 255 registers of a thread leave no room for more
 // queries, or for q. On an H200 latency: with 2 warps for each scheduler, its tensor cores, shared
-// memory and issue slots are busy 45%, 47% and 37% of the time (D = 64). wgmma needs fewer of all.
+// memory and issue slots are busy 45%, 47% and 37% of the time (D = 64). wgmma takes less of all.
 //
 // arch: compute_80
 // launch: grid=2 block=128 shared=32768

@@ -30,7 +30,7 @@ enum Tensors {
 /// kind, and one of each more.
 const VERIFIED: usize = 129;
 
-/// How many values differ: a prime, so that no row equals one above.
+/// How many values differ: a prime, so that neighbouring rows differ.
 const PERIOD: usize = 4099;
 
 /// Compares with stage 1 on a small problem of the same kind as `case`.

@@ -1,5 +1,5 @@
-//! `kernels/library/grouped_mma.cu`: a block for the rows of q that see the same keys, and part of
-//! the keys, on tensor cores.
+//! `kernels/library/grouped_mma.cu`: a block for 16 of the rows of q that see the same keys, and
+//! part of the keys, on tensor cores.
 
 use super::{Grid, Kernel, PerSm, Rows, Sizes, THREADS, head_max};
 use crate::Dtype;

@@ -79,7 +79,7 @@ fn head_max(head_dim: usize) -> usize {
 
 /// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30% faster
 /// than `grouped` (modelled, H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does not bound
-/// both, which it does at D > 128. With more, memory bounds `grouped_mma`, and `grouped` takes
+/// both, which it does at D > 128. With more, by the model memory bounds `grouped_mma`, and `grouped` takes
 /// longer: for 8 rows twice as long (modelled, H100: 65,536 tokens, 8 heads of keys, D = 128, f16:
 /// 88 against 162 µs), for 32 rows six times (16 sequences of 32,768 tokens, one head of keys: 88
 /// against 506 µs).
@@ -294,6 +294,27 @@ impl Launch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A block of `grouped` with more rows has more warps, so an SM takes fewer.
+    #[test]
+    fn an_sm_takes_fewer_blocks_of_more_registers_or_warps() {
+        let per_sm = |kernel: &dyn Kernel, heads, dtype| {
+            let per_sm = kernel.per_sm(&Sizes {
+                batch: 1,
+                heads,
+                kv_heads: 1,
+                nq: 1,
+                head_dim: 128,
+                dtype,
+            });
+            (per_sm.places, per_sm.busy)
+        };
+        let types = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+        let splits = types.map(|dtype| per_sm(&split::Split, 1, dtype));
+        assert_eq!(splits, [(8, 4), (6, 6), (4, 4)]);
+        let groups = [4, 16, 17, 33, 64].map(|heads| per_sm(&grouped::Grouped, heads, Dtype::F32));
+        assert_eq!(groups, [(4, 1), (4, 1), (2, 1), (1, 1), (1, 1)]);
+    }
 
     #[test]
     fn tensor_cores_multiply_several_rows_of_halves() {

@@ -11,7 +11,7 @@ const TILE: usize = 32;
 /// How many blocks of a kernel an SM takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerSm {
-    /// The blocks that its registers have room for: places.
+    /// The blocks of a wave, at most as many as its registers have room for: places.
     pub places: usize,
     /// The blocks whose loads keep device memory busy.
     pub busy: usize,

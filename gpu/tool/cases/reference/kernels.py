@@ -54,7 +54,7 @@ def spaces(given):
         out += [given[1][0], -3, 0xDEADBEEF, given[4][0]]
         out += [table[t], bits(table[2], 16), 11, 12, 0]
         out += [given[5][j], j, 77 | t << 32, t | j << 32, 0]
-        out += [0x040201 | t << 32, 32 | (64 + 32) << 32]
+        out += [0x040201 | t << 32, 32 | 128 << 32]  # 64 + 32 bytes, in units of 128
     return {0: out}
 
 
