@@ -53,12 +53,13 @@ def multihead():
         ours = row["library"]
         times = (short(ms) for ms in (row["multihead"], rest, row["sdpa"], ours))
         lines.append([row["batch"], row["n"], MASK[row["causal"]], *times, f"{rest / ours:.2f}", f"{row['sdpa'] / ours:.2f}"])
-    return table(["B", "N", "causal", "MultiheadAttention", "without projections", "SDPA", "ours", "over MHA", "over SDPA"], lines)
+    return table(["B", "N", "causal", "MultiheadAttention", "the rest", "SDPA", "ours", "our speed over the rest's", "over SDPA's"], lines)
 
 
 def columns(key):
     rows = MEASURED[key]
-    return table([name.replace("_", " ") for name in rows[0]], (row.values() for row in rows))
+    names = {"one_us": "one split, µs", "us": "µs", "rule_us": "µs", "best_us": "µs", "ttft_ms": "TTFT, ms", "tbt_ms": "TBT, ms"}
+    return table([names.get(name, name.replace("_", " ")) for name in rows[0]], (row.values() for row in rows))
 
 
 TABLES = {
