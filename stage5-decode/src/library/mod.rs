@@ -77,12 +77,12 @@ fn head_max(head_dim: usize) -> usize {
     fitting.next().unwrap_or(largest)
 }
 
-/// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30% faster
-/// than `grouped` (modelled, H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does not bound
-/// both, which it does at D > 128. With more, by the model memory bounds `grouped_mma`, and `grouped` takes
-/// longer: for 8 rows twice as long (modelled, H100: 65,536 tokens, 8 heads of keys, D = 128, f16:
-/// 88 against 162 µs), for 32 rows six times (16 sequences of 32,768 tokens, one head of keys: 88
-/// against 506 µs).
+/// The kernel for `queries` rows of q that see the same keys. With one, `split` is up to 30%
+/// faster than `grouped` (modelled, H100: 4,096 tokens, 8 heads, D = 64, f16) where memory does
+/// not bound both, which it does at D > 128. With more, by the model memory bounds `grouped_mma`,
+/// and `grouped` takes longer: for 8 rows twice as long (modelled, H100: 65,536 tokens, 8 heads of
+/// keys, D = 128, f16: 88 against 162 µs), for 32 rows six times (16 sequences of 32,768 tokens,
+/// one head of keys: 88 against 506 µs).
 fn kernel(rows: Rows, queries: usize) -> &'static dyn Kernel {
     let of_vectors = |most| rows.aligned && rows.head_dim <= most;
     let of_halves = rows.tensor_cores && matches!(rows.dtype, Dtype::F16 | Dtype::Bf16);
