@@ -20,11 +20,10 @@
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`MODEL.md` lists them), CUDA
 //! 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`), and blocks on all cores (`CUDA_SIM_THREADS`).
 //! Device pointers are host pointers. A stream runs inside the call that submits work until it has
-//! to wait; then it gets a thread. Events measure modelled time on that device: `MODEL.md`, which
-//! compares it with an H200. A kernel's mistake is a [`Fault`]: it comes back once, as the error a
-//! GPU would give, with its report as the text of `cuGetErrorString`; and the next launch works.
-//! Races and uninitialised reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`]
-//! count.
+//! to wait; then it gets a thread. Events measure modelled time on that device (`MODEL.md`). A
+//! kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its
+//! report as the text of `cuGetErrorString`; and the next launch works. Races and uninitialised
+//! reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
 //!
 //! # Parts
 //!
