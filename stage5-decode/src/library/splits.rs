@@ -28,8 +28,8 @@ pub struct PerSm {
 /// 80% of the SMs busy: parts have to be combined. Only such `s` are possible that parts of whole
 /// tiles of 32 keys make, and 128 at most.
 pub fn splits(blocks: usize, per_sm: PerSm, keys: usize, sms: usize) -> usize {
-    let places = per_sm.places * sms.max(1);
-    let enough = blocks.saturating_mul(5) >= 4 * per_sm.busy * sms;
+    let places = per_sm.places.saturating_mul(sms.max(1));
+    let enough = blocks.saturating_mul(5) >= per_sm.busy.saturating_mul(4 * sms);
     if blocks == 0 || keys == 0 || enough {
         return 1;
     }
