@@ -54,6 +54,13 @@ pub const FIGURES: &[Figure] = &[
         size: (640, 170),
         draw: phases,
     },
+    Figure {
+        name: "batching",
+        description: "Two time lines of three places in a batch and five texts. Static: texts a, b and c of 3, 8 and 5 steps start together, and d and e of 4 and 3 steps wait until b ends; all ends after 12 steps, with many places idle. Continuous: d takes the place of a, and e that of c, as soon as they end; all ends after 8 steps.",
+        caption: "Five texts and three places. A static batch waits for its longest text; a continuous one fills a place as soon as a text ends. Blue is the step with the prompt.",
+        size: (640, 300),
+        draw: batching,
+    },
 ];
 
 fn step(c: &mut Canvas) {
@@ -252,4 +259,35 @@ fn phases(c: &mut Canvas) {
         150.0,
         "time; a decode step is drawn with the token that goes into it",
     );
+}
+
+fn batching(c: &mut Canvas) {
+    /// A text: its name, its place, its first step and the one after its last.
+    type Text = (&'static str, usize, usize, usize);
+    const STATIC: &[Text] = &[
+        ("a", 0, 0, 3),
+        ("b", 1, 0, 8),
+        ("c", 2, 0, 5),
+        ("d", 0, 8, 12),
+        ("e", 1, 8, 11),
+    ];
+    const CONTINUOUS: &[Text] = &[
+        ("a", 0, 0, 3),
+        ("b", 1, 0, 8),
+        ("c", 2, 0, 5),
+        ("d", 0, 3, 7),
+        ("e", 2, 5, 8),
+    ];
+    for (top, heading, texts) in [(30.0, "static", STATIC), (162.0, "continuous", CONTINUOUS)] {
+        c.text(At::Start, 20.0, top - 8.0, heading);
+        for &(name, place, first, end) in texts {
+            for step in first..end {
+                let class = if step == first { "blue" } else { "orange" };
+                let (x, y) = (20.0 + 50.0 * step as f64, top + 32.0 * place as f64);
+                c.cell(class, x, y, 46.0, 28.0, name);
+            }
+        }
+    }
+    c.arrow((20.0, 272.0), (620.0, 272.0));
+    c.note(At::Start, 20.0, 292.0, "time, in passes of the decoder");
 }
