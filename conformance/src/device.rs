@@ -202,7 +202,7 @@ pub fn alone(test: &str, variables: &[(&str, &str)]) -> Option<String> {
     }
     let program = env::current_exe().expect("this program has a path");
     let child = Command::new(program)
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
         .envs(variables.iter().copied())
         .env(CHILD, "1")
         .output()

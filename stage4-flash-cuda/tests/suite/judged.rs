@@ -138,24 +138,38 @@ fn pads_in_half_precision() -> Result<(), Report> {
 /// Below compute capability 8.0 the library's kernel in f32 converts.
 #[test]
 fn passes_the_suite_in_half_precision_on_a_t4() {
-    let test = "judged::passes_the_suite_in_half_precision_on_a_t4";
-    if alone(test, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_none() {
-        let context = Device::open().stream.context().clone();
-        let attention = Attention::new(&context).unwrap();
-        for format in Format::ALL {
-            let variant = attention.half_variant(format, 40).unwrap();
-            assert_eq!(variant.kernel, Kernel::Converting(format));
-        }
-        for part in [Part::Table, Part::Random, Part::Strided, Part::Arguments] {
-            judge_in::<f16>(Mode::Library, part, false)
-                .into_result()
-                .unwrap();
-        }
-        for mode in [Mode::Library, Mode::Padded] {
-            judge_in::<bf16>(mode, Part::Random, false)
-                .into_result()
-                .unwrap();
-        }
+    let name = "judged::passes_the_suite_in_half_precision_on_a_t4";
+    on_a_t4(name, &[Part::Random], &[]);
+}
+
+#[test]
+#[ignore = "takes half a minute"]
+fn passes_all_of_the_suite_in_half_precision_on_a_t4() {
+    let name = "judged::passes_all_of_the_suite_in_half_precision_on_a_t4";
+    let parts = [Part::Table, Part::Strided, Part::Arguments];
+    on_a_t4(name, &parts, &[Mode::Library, Mode::Padded]);
+}
+
+/// Judges some parts in f16, and modes by random problems in bf16. The test runs itself again by its name.
+fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode]) {
+    if alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_some() {
+        return;
+    }
+    let context = Device::open().stream.context().clone();
+    let attention = Attention::new(&context).unwrap();
+    for format in Format::ALL {
+        let variant = attention.half_variant(format, 40).unwrap();
+        assert_eq!(variant.kernel, Kernel::Converting(format));
+    }
+    for &part in parts {
+        judge_in::<f16>(Mode::Library, part, false)
+            .into_result()
+            .unwrap();
+    }
+    for &mode in modes_in_bf16 {
+        judge_in::<bf16>(mode, Part::Random, false)
+            .into_result()
+            .unwrap();
     }
 }
 

@@ -63,6 +63,7 @@ fn order(seconds: &[f64]) -> Vec<usize> {
 
 /// The order of the rungs is that of the measured times, and `MODEL.md` has the ratios.
 #[test]
+#[ignore = "takes ten seconds"]
 fn the_model_ranks_the_ladders_of_an_h200() {
     let page = include_str!("../../../cuda-sim/MODEL.md");
     for (element, band) in [("f32", 0.7..1.05), ("f16", 0.55..1.0)] {
