@@ -5,6 +5,7 @@
 mod attention;
 mod decode;
 mod gpu;
+mod measured;
 mod model;
 mod products;
 mod recorded;
@@ -35,6 +36,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         tiles::FIGURES,
         decode::FIGURES,
         model::FIGURES,
+        measured::FIGURES,
     ]
     .into_iter()
     .flatten()
