@@ -20,7 +20,9 @@ pub struct Arguments {
 
 /// Judges; the exit status tells whether all are done.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    offer_compiler(&["exercises/warm-up".to_owned()], arguments.yes)?;
+    if arguments.arguments.compiles() {
+        offer_compiler(&["exercises/warm-up".to_owned()], arguments.yes)?;
+    }
     cli::run(&arguments.arguments)
 }
 

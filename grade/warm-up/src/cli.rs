@@ -1,4 +1,5 @@
-//! The command: a line for each warm-up up to the first that stores nothing yet, once or at every save.
+//! The command: a line for each warm-up up to the first that stores nothing yet, once or at every save; the next one to do; a starter
+//! put back.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -7,16 +8,21 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, Subcommand};
 use gpu_tool::ink::Ink;
 
+use crate::starter::{reset, starter, task};
 use crate::tasks::{WARM_UPS, WarmUp};
 use crate::{Verdict, judge};
 
 /// The flags.
 #[derive(Args)]
 #[group(id = "judged")] // its users have `Arguments` too
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     /// The warm-up, such as guard; all if not given.
     name: Option<String>,
 
@@ -29,10 +35,28 @@ pub struct Arguments {
     watch: bool,
 }
 
+/// What else there is to do.
+#[derive(Subcommand)]
+enum Command {
+    /// Find the first warm-up that is not done: its page, its task, its file.
+    Next,
+    /// Put the starter of a warm-up back; the file that was there is kept beside it.
+    Reset {
+        /// The warm-up, such as guard.
+        name: String,
+    },
+}
+
 impl Arguments {
+    /// True if kernels are compiled and run.
+    pub fn compiles(&self) -> bool {
+        !matches!(self.command, Some(Command::Reset { .. }))
+    }
+
     /// Those that judge a warm-up at every save.
     pub fn watching(name: &str) -> Self {
         Self {
+            command: None,
             name: Some(name.to_owned()),
             solution: false,
             watch: true,
@@ -43,15 +67,23 @@ impl Arguments {
 /// The interval at which the files are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
 
+/// The folders of the exercises and of their solutions.
+const OWN: &str = "exercises/warm-up";
+const SOLUTIONS: &str = "exercises/solutions/warm-up";
+
 /// Prints a line for each warm-up up to the first that stores nothing yet; of one alone, or the first that is wrong, the
 /// whole report. Successful if all are done.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.command {
+        Some(Command::Next) => return next(),
+        Some(Command::Reset { name }) => return put_back(name),
+        None => {}
+    }
     gpu::simulate()?;
-    let folder = match arguments.solution {
-        true => "exercises/solutions/warm-up",
-        false => "exercises/warm-up",
-    };
-    let folder = root().join(folder);
+    let folder = root().join(match arguments.solution {
+        true => SOLUTIONS,
+        false => OWN,
+    });
     let chosen = named(arguments.name.as_deref())?;
     let files: Vec<PathBuf> = chosen
         .iter()
@@ -72,6 +104,60 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             thread::sleep(INTERVAL);
         }
     }
+}
+
+/// Prints what to read and to write for the first warm-up that is not done. Successful if all are.
+fn next() -> anyhow::Result<ExitCode> {
+    gpu::simulate()?;
+    let next = next_of(&root().join(OWN))?;
+    let done = next.is_none();
+    let all = "All warm-ups are done. `cargo grade next` has the first task.\n".to_owned();
+    print(&next.unwrap_or(all))?;
+    Ok(match done {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// What to read and to write for the first warm-up of a folder that is not done.
+///
+/// # Errors
+///
+/// Those of [`judge`]; a solution cannot be read.
+pub fn next_of(folder: &Path) -> anyhow::Result<Option<String>> {
+    for numbered in named(None)? {
+        let (number, warm_up) = numbered;
+        let file = file(numbered);
+        if judge(warm_up, &folder.join(&file))? == Verdict::Done {
+            continue;
+        }
+        let (name, count) = (warm_up.name, WARM_UPS.len());
+        let starter = starter(&root().join(SOLUTIONS).join(&file))?;
+        return Ok(Some(format!(
+            "Next: warm-up {number} of {count}, {name}: {task}\n  read     {page}\n  write    {OWN}/{file}\n  \
+             then     cargo warm-up {name} --watch   judges it at every save\n",
+            task = task(&starter),
+            page = warm_up.page,
+        )));
+    }
+    Ok(None)
+}
+
+/// Puts a starter back, and says where the file is kept that was there.
+fn put_back(name: &str) -> anyhow::Result<ExitCode> {
+    for numbered in named(Some(name))? {
+        let starter = starter(&root().join(SOLUTIONS).join(file(numbered)))?;
+        let shown = format!("{OWN}/{}", file(numbered));
+        let text = match reset(&root().join(&shown), &starter)? {
+            Some(backup) => {
+                let backup = backup.strip_prefix(root()).unwrap_or(&backup).display();
+                format!("Put back: {shown}\nBackup:   {backup}\n")
+            }
+            None => format!("{shown} is the starter.\n"),
+        };
+        print(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A warm-up with its number.

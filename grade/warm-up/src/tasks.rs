@@ -9,6 +9,8 @@ use gpu::profile::Counters;
 pub struct WarmUp {
     /// The kernel. Its file is `NUMBER_NAME.cu`.
     pub name: &'static str,
+    /// The page of the book behind which it stands.
+    pub page: &'static str,
     /// Its launches, the most telling first.
     pub cases: fn() -> Vec<Case>,
     /// What counters say against the idea, if so, of a launch with the right values.
@@ -52,45 +54,57 @@ pub struct Output {
 /// Content of an output before the launch. No expected value is the same.
 const BEFORE: f64 = -9999.0;
 
+/// The pages with warm-ups at their end.
+const THREADS: &str = "book/text/gpu/threads.md";
+const BARRIERS: &str = "book/text/gpu/barriers.md";
+
 /// All warm-ups in their order.
 pub static WARM_UPS: [WarmUp; 8] = [
     WarmUp {
         name: "map",
+        page: THREADS,
         cases: map,
         idea: one_element_per_thread,
     },
     WarmUp {
         name: "guard",
+        page: THREADS,
         cases: guard,
         idea: one_element_per_thread,
     },
     WarmUp {
         name: "two_dimensions",
+        page: THREADS,
         cases: two_dimensions,
         idea: lanes_along_rows,
     },
     WarmUp {
         name: "neighbours",
+        page: BARRIERS,
         cases: neighbours,
         idea: loaded_once,
     },
     WarmUp {
         name: "transpose",
+        page: BARRIERS,
         cases: transpose,
         idea: no_conflicts,
     },
     WarmUp {
         name: "warp_sum",
+        page: BARRIERS,
         cases: warp_sum,
         idea: in_registers,
     },
     WarmUp {
         name: "block_sum",
+        page: BARRIERS,
         cases: block_sum,
         idea: all_threads_load,
     },
     WarmUp {
         name: "histogram",
+        page: BARRIERS,
         cases: histogram,
         idea: counted_in_shared_memory,
     },

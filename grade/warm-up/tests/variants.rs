@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use warm_up::cli::file;
+use warm_up::cli::{file, next_of};
+use warm_up::starter::starter as starter_of;
 use warm_up::tasks::{WARM_UPS, WarmUp};
 use warm_up::{Verdict, judge};
 
@@ -52,11 +53,12 @@ fn every_warm_up_has_a_starter_a_solution_and_variants() {
         let read = |folder: &str| fs::read_to_string(exercises().join(folder).join(file(numbered)));
         let starter = read("warm-up").unwrap();
         let (task, _) = starter.split_once(BODY).unwrap();
-        assert!(
-            read("solutions/warm-up").unwrap().starts_with(task),
-            "{}",
-            numbered.1.name
-        );
+        let solution = exercises().join("solutions/warm-up").join(file(numbered));
+        assert!(read("solutions/warm-up").unwrap().starts_with(task));
+        assert_eq!(starter_of(&solution).unwrap(), starter);
+        let page = exercises().join("..").join(numbered.1.page);
+        let row = format!("| `{}` |", numbered.1.name);
+        assert!(fs::read_to_string(page).unwrap().contains(&row), "{row}");
         let header = starter.lines().take_while(|line| line.starts_with("//"));
         assert!(header.count() <= 8, "{}", numbered.1.name);
         let variants = variants(numbered.1);
@@ -75,6 +77,31 @@ fn starters_are_not_begun_and_solutions_are_done() {
         let solution = verdict("solutions/warm-up").unwrap();
         assert_eq!(solution, Verdict::Done, "{}", numbered.1.name);
     }
+}
+
+#[test]
+#[ignore = "compiles kernels: needs NVRTC"]
+fn the_next_one_is_the_first_that_is_not_done() {
+    gpu::simulate().unwrap();
+    let folder = std::env::temp_dir().join(format!("warm-up-next-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let copy = |from: &str, numbered: (usize, &'static WarmUp)| {
+        let text = fs::read(exercises().join(from).join(file(numbered))).unwrap();
+        fs::write(folder.join(file(numbered)), text).unwrap();
+    };
+    for numbered in (1..).zip(&WARM_UPS) {
+        copy("warm-up", numbered);
+    }
+    for numbered in (1..).zip(&WARM_UPS) {
+        let (number, warm_up) = numbered;
+        let next = next_of(&folder).unwrap().unwrap();
+        let first = format!("Next: warm-up {number} of 8, {}: ", warm_up.name);
+        assert!(next.starts_with(&first), "{next}");
+        assert!(next.contains(&format!("exercises/warm-up/{}\n", file(numbered))));
+        copy("solutions/warm-up", numbered);
+    }
+    assert_eq!(next_of(&folder).unwrap(), None);
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
