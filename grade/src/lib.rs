@@ -14,6 +14,7 @@
 //! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
 //! - [`criteria`]: correct, robust, clean, fast.
 //! - `clock`: the time of work on the CPU. `cut`: text of others, cut to a length.
+//! - [`story`]: a story by the learner's decoder and kernels.
 //! - [`clinic`]: ten kernels that are wrong, and whether they are mended. The warm-ups are a package of their own.
 //!
 //! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
@@ -32,6 +33,7 @@ pub mod places;
 mod programs;
 pub mod remote;
 pub mod report;
+pub mod story;
 pub mod tasks;
 pub mod verdict;
 

@@ -20,7 +20,7 @@ Examples:
   cargo grade --results Results.md grade everything, and write the figures of the assignment
 
 Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` and
-`warm-up` have the same.
+`warm-up` have the same; of `story` it is 0 if all of its tasks are written, and the tokens are those of the course's decoder.
 Of `class`: 0 if all submissions could be graded, 1 if not, 2 if it could not begin or write."
 )]
 struct Arguments {
@@ -45,12 +45,14 @@ enum Command {
     Class(cli::class::Arguments),
     /// Judge the kernels of the clinic, which are wrong, to be mended.
     Clinic(cli::clinic::Arguments),
-    /// Judge the warm-ups, eight kernels of a few lines; ends at the first that is not begun.
+    /// Judge the warm-ups, eight kernels of a few lines; `next` finds the first that is not done, `reset` puts a starter back.
     WarmUp(cli::warm_up::Arguments),
     /// Count the cost of each line of a task's kernels, beside the solution's totals.
     Profile(cli::profile::Arguments),
     /// Draw the learner's kernels into a roofline chart.
     Roofline(cli::roofline::Arguments),
+    /// Tell a story with the learner's own decoder and kernels, and say whose code ran.
+    Story(cli::story::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Some(Command::WarmUp(arguments)) => cli::warm_up::run(&arguments),
         Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
         Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
+        Some(Command::Story(arguments)) => cli::story::run(&arguments),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
@@ -96,6 +99,8 @@ mod tests {
             "grade next 4",
             "grade clinic row_sum",
             "grade warm-up guard --watch",
+            "grade warm-up next",
+            "grade warm-up reset guard",
             "grade class submissions 4 --reports reports",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",
@@ -107,6 +112,8 @@ mod tests {
             "grade --seed 1 --secret-seed FILE",
             "grade hint softmax --tier 4",
             "grade reset",
+            "grade warm-up reset",
+            "grade warm-up next --watch",
             "grade class submissions",
             "grade --solution --submission folder",
         ] {

@@ -11,6 +11,7 @@
 //! - [`serving`]: the loop; output that a learner's code prints goes to standard
 //!   error, never into an answer.
 //! - [`memory`]: counts host memory.
+//! - `given`: attention for the decoder of stage 6: the course's, or of a learner's own stages.
 //! - `cuda`: what the stages on a device share: seeds, checks, faults, profiles, memory in use.
 //!
 //! To add a stage: a feature in Cargo.toml; a file with `Call` (one variant for each method of the
@@ -21,6 +22,8 @@
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod frame;
+#[cfg(feature = "stage6")]
+pub mod given;
 pub mod memory;
 pub mod message;
 pub mod serving;

@@ -107,6 +107,8 @@ pub enum Outcome {
         /// Why not.
         text: String,
     },
+    /// It goes on. The outputs are new since the last time, and another reply follows.
+    GoesOn,
 }
 
 /// A fault of a kernel.
@@ -302,7 +304,7 @@ impl Outcome {
     /// Its texts, which are a learner's.
     pub fn texts_mut(&mut self) -> Vec<&mut String> {
         let texts = match self {
-            Self::Done => [None, None],
+            Self::Done | Self::GoesOn => [None, None],
             Self::Refused { argument, text } => [argument.as_mut(), Some(text)],
             Self::Panicked { text, place, .. } => [Some(text), Some(place)],
             Self::Fault(fault) => {
@@ -322,6 +324,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => f.write_str("it returned"),
+            Self::GoesOn => f.write_str("it goes on"),
             Self::Refused { text, .. }
             | Self::NotCompiled { text }
             | Self::NoCompiler { text }

@@ -1,6 +1,7 @@
 //! The loop of an exercise's program.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -49,7 +50,7 @@ impl Answer {
 
 /// Answers requests on standard input until it ends; then ends the process.
 pub fn serve<C: DeserializeOwned>(mut answer: impl FnMut(C, Run) -> Result<Answer, Broken>) -> ! {
-    let mut requests = Requests::open();
+    let requests = Requests::open();
     loop {
         let request = requests.next();
         requests.reply(answer(request.call, request.run));
@@ -62,7 +63,7 @@ pub struct Requests {
     requests: File,
     replies: File,
     /// That of the last request.
-    ticket: Ticket,
+    ticket: Cell<Ticket>,
 }
 
 impl Requests {
@@ -80,16 +81,15 @@ impl Requests {
         Self {
             requests,
             replies,
-            ticket: 0,
+            ticket: Cell::new(0),
         }
     }
 
     /// The next request. Ends the process if there is none.
-    #[expect(clippy::should_implement_trait, reason = "it ends with the process")]
-    pub fn next<C: DeserializeOwned>(&mut self) -> Request<C> {
-        match frame::read(&mut self.requests) {
+    pub fn next<C: DeserializeOwned>(&self) -> Request<C> {
+        match frame::read(&mut &self.requests) {
             Ok(Some((ticket, request))) => {
-                self.ticket = ticket;
+                self.ticket.set(ticket);
                 request
             }
             Ok(None) => exit(0),
@@ -100,8 +100,13 @@ impl Requests {
         }
     }
 
+    /// Sends outputs of a call that goes on. Ends the process if that fails.
+    pub fn goes_on(&self, outputs: Vec<Tensor>) {
+        self.reply(Ok(Answer::on_host(Outcome::GoesOn, outputs)));
+    }
+
     /// Answers the last request. Ends the process if that fails.
-    pub fn reply(&mut self, answer: Result<Answer, Broken>) {
+    pub fn reply(&self, answer: Result<Answer, Broken>) {
         let answer = answer.unwrap_or_else(|error| {
             let text = error.to_string();
             Answer::on_host(Outcome::Failed { text }, Vec::new())
@@ -118,7 +123,7 @@ impl Requests {
                 peak: answer.peak,
             },
         };
-        if let Err(error) = frame::write(&mut self.replies, &(self.ticket, reply)) {
+        if let Err(error) = frame::write(&mut &self.replies, &(self.ticket.get(), reply)) {
             eprintln!("a reply to the grader: {error}");
             exit(2)
         }

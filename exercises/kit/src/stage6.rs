@@ -1,12 +1,14 @@
 //! The calls of stage 6: a decoder's two phases, and greedy generation.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use stage6_pipeline::{Bytes, Dtype, Dummy, Error, Generate, ModelFiles, Room, Source, TensorFile};
 
 use crate::cuda::{Device, Reading};
 use crate::frame::{Broken, Tensor};
+use crate::given::{Given, Makers};
 use crate::message::{Outcome, Request};
 use crate::serving::{Answer, Requests};
 
@@ -117,11 +119,28 @@ impl SourceFields {
 
 /// Answers calls of the stage's interface.
 pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
-    let mut requests = Requests::open();
+    serve_on(&Requests::open(), own)
+}
+
+/// The same, with the attention of a learner's own stages 4 and 5. The tokens of a generation are
+/// sent while it goes on.
+pub fn serve_story<G: Generate<Error = Error>>(decoder: impl FnOnce(Given) -> G, own: Makers) -> ! {
+    let requests = Rc::new(Requests::open());
+    let replies = requests.clone();
+    let given = Given {
+        own: Some(own),
+        listener: Some(Rc::new(move |tokens| {
+            replies.goes_on(vec![Tensor::vector(tokens)]);
+        })),
+    };
+    serve_on(&requests, decoder(given))
+}
+
+fn serve_on<G: Generate<Error = Error>>(requests: &Requests, own: G) -> ! {
     let device = match Device::open() {
         Ok(device) => device,
         Err(text) => loop {
-            next(&mut requests);
+            next(requests);
             let text = text.clone();
             requests.reply(Ok(Answer::on_host(Outcome::Failed { text }, Vec::new())));
         },
@@ -133,18 +152,18 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
             _ => None,
         },
     };
-    let mut received = next(&mut requests);
+    let mut received = next(requests);
     loop {
         let (model, answer) = load(&device, &own, &reading, received);
         requests.reply(answer);
         let Some(model) = model else {
-            received = next(&mut requests);
+            received = next(requests);
             continue;
         };
         // A decoder stays until the next one is loaded.
         let mut batch = None;
         received = loop {
-            let request = next(&mut requests);
+            let request = next(requests);
             if let Call::Load(_) = request.call {
                 break request;
             }
@@ -155,7 +174,7 @@ pub fn serve<G: Generate<Error = Error>>(own: G) -> ! {
 }
 
 /// The next call. Not generic over the learner's type, so it is compiled with the kit.
-fn next(requests: &mut Requests) -> Request<Call> {
+fn next(requests: &Requests) -> Request<Call> {
     requests.next()
 }
 

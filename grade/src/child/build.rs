@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::compiler::{self, Compiler};
 use super::copy::copy;
-use super::course;
+use super::course::{self, Commands};
 use super::limits::Limits;
 use crate::places::Places;
 use crate::tasks::Task;
@@ -48,58 +48,150 @@ pub fn build(
     limits: &Limits,
 ) -> (Result<Program, BuildError>, Duration) {
     let cost = Cell::default();
-    (built(places, task, limits, &cost), cost.get())
+    let bench = Bench::new(places, limits, &cost);
+    let built = || {
+        let package = task.package();
+        let commands = course::build(places, &[&package])?;
+        bench.prepare()?;
+        copy(places, &task.folder(), &bench.workspace)?;
+        bench.compile(&task.folder(), &commands[0])?;
+        Ok(bench.program(&package))
+    };
+    (built(), cost.get())
 }
 
-fn built(
+/// Copies the submission, and builds the program of a story from the stages of these tasks. Of the tasks that are `solved`, it has the
+/// solution's files.
+///
+/// # Errors
+///
+/// [`BuildError`].
+pub fn build_story(
     places: &Places,
-    task: &Task,
+    tasks: &[&Task],
+    solved: &[&Task],
     limits: &Limits,
-    cost: &Cell<Duration>,
 ) -> Result<Program, BuildError> {
-    let commands = course::build(places, task)?;
-    let [workspace, output, cache] =
-        ["workspace", "build", "cache"].map(|name| places.scratch.join(name));
-    for folder in [&workspace, &output, &cache] {
-        fs::create_dir_all(folder)?;
+    let cost = Cell::default();
+    let bench = Bench::new(places, limits, &cost);
+    let mut folders: Vec<String> = tasks.iter().map(|task| task.folder()).collect();
+    folders.dedup();
+    let packages: Vec<String> = folders.iter().map(|folder| package(folder)).collect();
+    let story = package(course::STORY);
+    let packages: Vec<&str> = packages
+        .iter()
+        .chain([&story])
+        .map(|name| &**name)
+        .collect();
+    let commands = course::build(places, &packages)?;
+    bench.prepare()?;
+    for folder in &folders {
+        copy(places, folder, &bench.workspace)?;
     }
-    copy(places, &task.folder(), &workspace)?;
+    for task in solved {
+        solve(places, task, &bench.workspace)?;
+    }
+    copy(places, course::STORY, &bench.workspace)?;
+    folders.push(course::STORY.to_owned());
+    for (folder, commands) in folders.iter().zip(&commands) {
+        bench.compile(folder, commands)?;
+    }
+    Ok(bench.program(&story))
+}
+
+/// The package of an exercise's folder.
+fn package(folder: &str) -> String {
+    format!("exercise-{folder}")
+}
+
+/// Puts the solution's files of a task, and what was compiled of the kernels of its stage, in the place of the learner's.
+fn solve(places: &Places, task: &Task, workspace: &Path) -> io::Result<()> {
+    let solution = places.root.join("exercises/solutions").join(task.folder());
     let stage = workspace.join(task.folder());
-    let compiler = Compiler {
-        toolchain: &commands.toolchain,
-        folder: &workspace,
-        readable: &[&commands.packages, &stage],
-        output: &output,
-        work: limits.build,
-        confined: true,
-        cost,
-    };
-    let package = task.package();
-    let name = package.replace('-', "_");
-    let environment = [
-        ("CARGO_MANIFEST_DIR", &*stage.to_string_lossy()),
-        ("CARGO_PKG_NAME", &package),
-        ("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION")),
-        ("CARGO_CRATE_NAME", &name),
-    ];
-    let library = output.join(format!("lib{name}.rlib"));
-    let run = |command: &[String]| {
-        let arguments = arguments(command, &name, &library, &output);
-        compiler.run(&arguments, &environment)
-    };
-    for command in [&commands.library, &commands.program] {
-        run(command)?;
-        only_own_files(&output.join(format!("{name}.d")), &workspace, &stage)?;
+    for file in task.files {
+        fs::copy(solution.join(file), stage.join(file))?;
     }
-    Ok(Program {
-        path: output.join(name),
-        cache,
-    })
+    if task.kernels().next().is_some() {
+        for entry in fs::read_dir(solution.join("ptx"))? {
+            let name = entry?.file_name();
+            fs::copy(
+                solution.join("ptx").join(&name),
+                stage.join("ptx").join(&name),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The folders in which a submission is compiled.
+struct Bench<'a> {
+    workspace: PathBuf,
+    output: PathBuf,
+    cache: PathBuf,
+    limits: &'a Limits,
+    cost: &'a Cell<Duration>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(places: &Places, limits: &'a Limits, cost: &'a Cell<Duration>) -> Self {
+        let [workspace, output, cache] =
+            ["workspace", "build", "cache"].map(|name| places.scratch.join(name));
+        Self {
+            workspace,
+            output,
+            cache,
+            limits,
+            cost,
+        }
+    }
+
+    fn prepare(&self) -> io::Result<()> {
+        let folders = [&self.workspace, &self.output, &self.cache];
+        folders.into_iter().try_for_each(fs::create_dir_all)
+    }
+
+    /// Compiles the package in a folder of the workspace.
+    fn compile(&self, folder: &str, commands: &Commands) -> Result<(), BuildError> {
+        let stage = self.workspace.join(folder);
+        let compiler = Compiler {
+            toolchain: &commands.toolchain,
+            folder: &self.workspace,
+            readable: &[&commands.packages, &stage],
+            output: &self.output,
+            work: self.limits.build,
+            confined: true,
+            cost: self.cost,
+        };
+        let package = package(folder);
+        let name = package.replace('-', "_");
+        let environment = [
+            ("CARGO_MANIFEST_DIR", &*stage.to_string_lossy()),
+            ("CARGO_PKG_NAME", &package),
+            ("CARGO_PKG_VERSION", env!("CARGO_PKG_VERSION")),
+            ("CARGO_CRATE_NAME", &name),
+        ];
+        for command in commands.library.iter().chain([&commands.program]) {
+            compiler.run(&arguments(command, &self.output), &environment)?;
+            only_own_files(
+                &self.output.join(format!("{name}.d")),
+                &self.workspace,
+                &stage,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn program(&self, package: &str) -> Program {
+        Program {
+            path: self.output.join(package.replace('-', "_")),
+            cache: self.cache.clone(),
+        }
+    }
 }
 
 /// The arguments of a command of the course's package, for the learner's: results lie in `output`, under a name without a hash;
-/// the program is linked with the learner's `library`, and without what a debugger needs, which takes a third of the time.
-fn arguments(command: &[String], name: &str, library: &Path, output: &Path) -> Vec<String> {
+/// exercises are those that lie there; and the program is linked without what a debugger needs, which takes a third of the time.
+fn arguments(command: &[String], output: &Path) -> Vec<String> {
     let mut arguments = vec!["-C".to_owned(), "strip=debuginfo".to_owned()];
     let mut words = command.iter();
     while let Some(word) = words.next() {
@@ -112,7 +204,9 @@ fn arguments(command: &[String], name: &str, library: &Path, output: &Path) -> V
             ("--out-dir", _) => output.display().to_string(),
             ("-C", "incremental") => format!("incremental={}", output.display()),
             ("-C", "extra-filename") => continue,
-            ("--extern", key) if key == name => format!("{name}={}", library.display()),
+            ("--extern", key) if key.starts_with("exercise_stage") => {
+                format!("{key}={}", output.join(format!("lib{key}.rlib")).display())
+            }
             _ => value.to_owned(),
         };
         if !word.starts_with("--json=") {

@@ -10,27 +10,41 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::slice;
 
 use super::copy::{self, Files};
 use super::output::Captured;
 use crate::places::Places;
-use crate::tasks::Task;
 
 /// Keeps a command of the compiler: the folder of the toolchain and the arguments, each ended by a zero byte.
 const WRAPPER: &str = r#"#!/bin/sh
 case $CARGO_CRATE_NAME in
-exercise_stage*) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NAME${CARGO_BIN_NAME:+.program}" ;;
+exercise_stage* | exercise_story) printf '%s\0' "$("$1" --print sysroot)" "$@" >"${0%/*}/$CARGO_PKG_NAME${CARGO_BIN_NAME:+.program}" ;;
 esac
 exec "$@"
 "#;
 
-/// Stages whose programs launch kernels.
-const WITH_KERNELS: [u8; 4] = [2, 4, 5, 6];
+/// The packages whose programs launch kernels, but for the story's.
+const WITH_KERNELS: [&str; 4] = [
+    "exercise-stage2",
+    "exercise-stage4",
+    "exercise-stage5",
+    "exercise-stage6",
+];
+
+/// The others.
+const ON_HOST: [&str; 2] = ["exercise-stage1", "exercise-stage3"];
+
+/// The folders of the exercises' packages, in `exercises/` of the checkout and in the workspace.
+const FOLDERS: [&str; 7] = [
+    "stage1", "stage2", "stage3", "stage4", "stage5", "stage6", STORY,
+];
+
+/// The folder of the program of a story, which has no library.
+pub const STORY: &str = "story";
 
 /// The text of a library and a program without anything.
 const EMPTY: [(&str, &str); 2] = [
@@ -45,8 +59,8 @@ pub struct Commands {
     pub toolchain: PathBuf,
     /// The folder of the packages that are linked.
     pub packages: PathBuf,
-    /// The arguments for its library.
-    pub library: Vec<String>,
+    /// The arguments for its library, if it has one.
+    pub library: Option<Vec<String>>,
     /// The arguments for its program.
     pub program: Vec<String>,
 }
@@ -62,12 +76,12 @@ pub enum Error {
     Files(#[from] io::Error),
 }
 
-/// Builds what the task's package is linked with, as far as it changed.
+/// Builds what these packages are linked with, as far as it changed. The commands of each, in order.
 ///
 /// # Errors
 ///
 /// [`Error`].
-pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
+pub fn build(places: &Places, packages: &[&str]) -> Result<Vec<Commands>, Error> {
     let folder = places.target().join("grade/course");
     fs::create_dir_all(&folder)?;
     // Held to the end, so that no other grading writes what is read here.
@@ -82,7 +96,7 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
     }
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--locked", "--quiet"])
-        .args(packages(task))
+        .args(together(packages))
         .current_dir(&workspace)
         .env("CARGO_TARGET_DIR", places.target())
         .env("CARGO_TERM_COLOR", "never")
@@ -100,30 +114,35 @@ pub fn build(places: &Places, task: &Task) -> Result<Commands, Error> {
         errors.iter_mut().for_each(Captured::wait);
         return Err(Error::Cargo(errors.map_or(String::new(), |it| it.text())));
     }
-    let kept = |ending: &str| -> io::Result<(PathBuf, Vec<String>)> {
-        let text = fs::read_to_string(folder.join(task.package() + ending))?;
-        let mut words = text.split_terminator('\0').map(str::to_owned);
-        let toolchain = words.next().unwrap_or_default();
-        Ok((toolchain.into(), words.skip(1).collect())) // without the compiler
-    };
-    let ((toolchain, library), (_, program)) = (kept("")?, kept(".program")?);
-    Ok(Commands {
-        toolchain,
-        packages: places.target().join("debug/deps"),
-        library,
-        program,
-    })
+    let commands = packages.iter().map(|package| {
+        let kept = |ending: &str| -> io::Result<(PathBuf, Vec<String>)> {
+            let text = fs::read_to_string(folder.join(format!("{package}{ending}")))?;
+            let mut words = text.split_terminator('\0').map(str::to_owned);
+            let toolchain = words.next().unwrap_or_default();
+            Ok((toolchain.into(), words.skip(1).collect())) // without the compiler
+        };
+        let (toolchain, program) = kept(".program")?;
+        let library = match kept("") {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            library => Some(library?.1),
+        };
+        Ok(Commands {
+            toolchain,
+            packages: places.target().join("debug/deps"),
+            library,
+            program,
+        })
+    });
+    commands.collect()
 }
 
-/// The packages that are built, as arguments of cargo. Those of stages with kernels are built together: alone, each would have
-/// other features of its dependencies, and a simulator of its own. The other stages need no simulator.
-fn packages(task: &Task) -> impl Iterator<Item = String> {
-    let stages = match WITH_KERNELS.contains(&task.stage) {
-        true => &WITH_KERNELS[..],
-        false => slice::from_ref(&task.stage),
-    };
-    let names = stages.iter().map(|stage| format!("exercise-stage{stage}"));
-    names.flat_map(|name| ["--package".to_owned(), name])
+/// The packages that are built, as arguments of cargo. Those with kernels are built together: alone, each would have other
+/// features of its dependencies, and a simulator of its own. The others need no simulator.
+fn together(packages: &[&str]) -> impl Iterator<Item = String> {
+    let on_host = packages.iter().all(|package| ON_HOST.contains(package));
+    let more = if on_host { &[][..] } else { &WITH_KERNELS };
+    let names = packages.iter().chain(more);
+    names.flat_map(|name| ["--package".to_owned(), (*name).to_owned()])
 }
 
 /// Makes the workspace: links to the folders of the checkout, and empty exercises.
@@ -141,20 +160,26 @@ fn lay_out(workspace: &Path, places: &Places) -> io::Result<()> {
 /// The files of the workspace that are its own.
 fn files(places: &Places) -> io::Result<Files> {
     let manifest = fs::read_to_string(places.root.join("Cargo.toml"))?;
-    let manifest = manifest.replace("exercises/stage", "stage");
+    let manifest = FOLDERS.iter().fold(manifest, |manifest, folder| {
+        manifest.replace(&format!("\"exercises/{folder}\""), &format!("\"{folder}\""))
+    });
     let lock = fs::read(places.root.join("Cargo.lock"))?;
     let mut files: Files = BTreeMap::new();
     files.insert("Cargo.toml".into(), manifest.into());
     files.insert("Cargo.lock".into(), lock);
-    for stage in (1..=6).map(|stage| format!("stage{stage}")) {
-        let exercise = places.root.join("exercises").join(&stage);
-        let stage = Path::new(&stage);
+    for folder in FOLDERS {
+        let exercise = places.root.join("exercises").join(folder);
+        let stage = Path::new(folder);
         for name in ["Cargo.toml", "build.rs"] {
             if let Ok(text) = fs::read(exercise.join(name)) {
                 files.insert(stage.join(name), text);
             }
         }
-        for (name, text) in EMPTY {
+        let [library, program] = EMPTY;
+        for (name, text) in [(folder != STORY).then_some(library), Some(program)]
+            .into_iter()
+            .flatten()
+        {
             files.insert(stage.join(name), text.into());
         }
     }

@@ -9,7 +9,7 @@ mod output;
 mod process;
 mod sandbox;
 
-pub use build::{BuildError, Program, build};
+pub use build::{BuildError, Program, build, build_story};
 pub use limits::Limits;
 pub use process::{Child, Lost};
 pub use sandbox::note;

@@ -10,8 +10,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use exercise_kit::frame::{self, Broken};
-use exercise_kit::message::{Reply, Request, Ticket};
+use exercise_kit::frame::{self, Broken, Tensor};
+use exercise_kit::message::{Outcome, Reply, Request, Ticket};
 use gpu::find_nvrtc;
 use serde::Serialize;
 
@@ -134,7 +134,8 @@ impl Child {
         })
     }
 
-    /// Makes a call, with a limit of processor time and one of the clock. After an error the program is gone.
+    /// Makes a call, with a limit of processor time and one of the clock. What it gives while it goes on is `heard`. After an error
+    /// the program is gone.
     ///
     /// # Errors
     ///
@@ -144,6 +145,7 @@ impl Child {
         request: &Request<C>,
         limit: Duration,
         deadline: Deadline,
+        heard: &mut dyn FnMut(Vec<Tensor>),
     ) -> Result<Reply, Lost> {
         self.calls += 1;
         let ticket: Ticket = self.tickets.hash_one(self.calls);
@@ -158,17 +160,21 @@ impl Child {
         let mut patience = Patience::with_process(self.process.id(), limit, deadline);
         let reply = loop {
             match self.replies.recv_timeout(INTERVAL) {
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Some(why) = patience.over() {
-                        self.kill();
-                        return Err(Lost::TimedOut(why));
-                    }
-                    if self.errors.is_full() {
-                        self.kill();
-                        return Err(Lost::Printed);
-                    }
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Ok((answered, reply)))
+                    if answered == ticket && reply.outcome == Outcome::GoesOn =>
+                {
+                    heard(reply.outputs);
                 }
                 reply => break reply,
+            }
+            if let Some(why) = patience.over() {
+                self.kill();
+                return Err(Lost::TimedOut(why));
+            }
+            if self.errors.is_full() {
+                self.kill();
+                return Err(Lost::Printed);
             }
         };
         match reply {

@@ -13,6 +13,7 @@ mod run;
 mod seed;
 mod starters;
 mod store;
+pub mod story;
 mod submission;
 pub mod warm_up;
 pub mod watch;

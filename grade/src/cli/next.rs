@@ -37,6 +37,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return print("Full marks. `cargo grade next` finds the next task of all.\n");
     }
     print(
-        "All tasks have full marks, the bonus tasks too. `cargo grade --results Results.md` writes the figures of the assignment.\n",
+        "All tasks have full marks, the bonus tasks too. `cargo grade story` tells a story with your kernels, `cargo grade --results \
+         Results.md` writes the figures of the assignment.\n",
     )
 }

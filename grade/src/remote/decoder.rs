@@ -48,18 +48,39 @@ impl Generate for Remote {
         most: usize,
         end: &[u32],
     ) -> Result<Vec<u32>, Error> {
+        self.tell(prompt, most, end, &mut |_| {})
+    }
+}
+
+impl Remote {
+    /// Generates. The tokens that the program of a story passes on are `heard` while it goes on; the last one it only returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub fn tell(
+        &self,
+        prompt: &[u32],
+        most: usize,
+        end: &[u32],
+        heard: &mut dyn FnMut(&[u32]),
+    ) -> Result<Vec<u32>, Error> {
         let call = Call::Generate {
             prompt: prompt.to_vec(),
             most,
             end: end.to_vec(),
         };
-        let mut tokens: Vec<u32> = self.answer(call)?.values()?;
+        let (outcome, mut outputs) = self.call_heard(call, &mut |outputs| {
+            if let Ok(tokens) = Tensors::new(outputs).values::<u32>() {
+                heard(&tokens);
+            }
+        })?;
+        done(outcome)?;
+        let mut tokens: Vec<u32> = outputs.values()?;
         tokens.truncate(most.saturating_add(1)); // one too many is as wrong as a million, and shorter to print
         Ok(tokens)
     }
-}
 
-impl Remote {
     fn answer(&self, call: Call) -> Result<Tensors, Error> {
         let (outcome, outputs) = self.call(call)?;
         done(outcome)?;

@@ -223,6 +223,19 @@ impl Remote {
     ///
     /// [`Error::Lost`], [`Error::Stopped`].
     pub fn call<C: Serialize>(&self, call: C) -> Result<(Outcome, Tensors), Error> {
+        self.call_heard(call, &mut |_| {})
+    }
+
+    /// The same of a call that gives something while it goes on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Remote::call`].
+    pub fn call_heard<C: Serialize>(
+        &self,
+        call: C,
+        heard: &mut dyn FnMut(Vec<Tensor>),
+    ) -> Result<(Outcome, Tensors), Error> {
         if let Some(reason) = self.stopped() {
             return Err(Error::Stopped(reason));
         }
@@ -235,7 +248,9 @@ impl Remote {
         let stopwatch = self.child.borrow().stopwatch();
         let request = Request { call, run };
         let deadline = self.budget.borrow().deadline();
-        let reply = self.child.borrow_mut().call(&request, self.limit, deadline);
+        let mut child = self.child.borrow_mut();
+        let reply = child.call(&request, self.limit, deadline, heard);
+        drop(child);
         self.cost.set(self.cost.get() + stopwatch.cost());
         let mut reply = reply.inspect_err(|lost| {
             self.stopped.replace(Some(lost.to_string()));

@@ -17,6 +17,7 @@ pub mod json;
 pub mod markdown;
 mod points;
 pub mod roofline;
+pub mod story;
 pub mod terminal;
 mod text;
 

@@ -101,6 +101,14 @@ fn what_cannot_be_done_is_status_2_and_says_why() {
             &["warm-up", "nobody"],
             "no warm-up `nobody`; there are map, guard,",
         ),
+        (
+            &["warm-up", "reset", "nobody"],
+            "no warm-up `nobody`; there are map, guard,",
+        ),
+        (
+            &["story", "--prompt", "", "--solution"],
+            "the prompt is empty",
+        ),
         (&["--submission", "/nowhere"], "/nowhere"),
     ] {
         let output = grade(arguments);

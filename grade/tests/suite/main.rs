@@ -7,4 +7,5 @@ mod confinement;
 mod gradescope;
 mod grading;
 mod shared_builds;
+mod story;
 mod variants;

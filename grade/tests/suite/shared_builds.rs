@@ -42,6 +42,7 @@ fn the_exercises_use_the_crates_that_the_tests_have_built() {
             "exercise-stage4",
             "exercise-stage5",
             "exercise-stage6",
+            "exercise-story",
         ],
         &["exercise-stage3"],
     ] {

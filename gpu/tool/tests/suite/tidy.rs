@@ -49,6 +49,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "stage6-pipeline",
         ],
     ),
+    (
+        "exercise-story",
+        &[
+            "exercise-kit",
+            "exercise-stage4",
+            "exercise-stage5",
+            "exercise-stage6",
+        ],
+    ),
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("cuda-sim-tests", &["cuda-sim"]),

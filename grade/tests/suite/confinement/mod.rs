@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use exercise_kit::message::{Request, Run};
 use grade::child::compiler::{Compiler, Error};
-use grade::child::{Child, Deadline, Limits, Program, note};
+use grade::child::{Child, Deadline, Limits, Lost, Program, note};
 
 /// What no submission may read. It is Rust, so that `include!` takes it.
 const SECRET: &str = "pub const NUMBER: u32 = 4711;\n";
@@ -227,7 +227,7 @@ fn a_program_opens_no_file_of_others() {
             run: Run::default(),
         };
         child
-            .call(&request, MINUTE, Deadline::new(MINUTE))
+            .call(&request, MINUTE, Deadline::new(MINUTE), &mut |_| {})
             .unwrap_err();
         assert_eq!(child.finish(), report(false));
     }
@@ -235,6 +235,28 @@ fn a_program_opens_no_file_of_others() {
     let mut unconfined = Command::new(&program.path);
     let output = unconfined.current_dir(&program.cache).output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), report(true));
+}
+
+#[test]
+fn a_call_that_goes_on_without_end_is_stopped() {
+    let folder = Folder::new("goes-on");
+    folder
+        .compile("bin", include_str!("goes_on.rs"), true)
+        .unwrap();
+    let program = Program {
+        path: folder.path.join("output/source"),
+        cache: folder.path.join("cache"),
+    };
+    fs::create_dir_all(&program.cache).unwrap();
+    let mut child = Child::start(&program, &Limits::default(), false).unwrap();
+    let request = Request {
+        call: (),
+        run: Run::default(),
+    };
+    let (mut heard, limit) = (0, Duration::from_millis(500));
+    let lost = child.call(&request, limit, Deadline::new(MINUTE), &mut |_| heard += 1);
+    assert!(matches!(lost, Err(Lost::TimedOut(_))), "{lost:?}");
+    assert!(heard > 0);
 }
 
 #[test]
