@@ -283,4 +283,5 @@ const BLOCKS: &[Block] = &[
     verdict("grade-forward-wrong", "6/forward", Submission::Wrong("forward_positions")),
     verdict("grade-demo", "6/demo", Submission::Solution),
     verdict("grade-demo-wrong", "6/demo", Submission::Wrong("demo_end_in_text")),
+    output("grade-story", "grade", "story --solution"),
 ];

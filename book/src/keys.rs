@@ -92,7 +92,7 @@ impl Inputs {
     }
 
     /// The key of a block: its program and arguments, what of the output is kept, and the text that it holds; for the grader,
-    /// the submission to the task that the arguments are.
+    /// the submission to the task that the arguments are; for a story, the exercises that tell it.
     pub fn key(&mut self, texts: [&str; 4], submission: Option<&Submission>) -> Result<String> {
         let [program, arguments, ..] = texts;
         let mut names = vec![program.to_owned()];
@@ -109,6 +109,10 @@ impl Inputs {
                     parts.push(format!("exercises/wrong/{name}.toml"));
                 }
             }
+        }
+        if arguments.starts_with("story") {
+            names.push("exercises/story".to_owned());
+            parts.push("exercises/solutions".to_owned());
         }
         let mut key = Sha256::new();
         for text in texts {

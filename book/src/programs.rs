@@ -63,7 +63,7 @@ fn package(program: &str) -> &str {
 /// A command line that runs a program, as a reader types it.
 pub fn typed(program: &str, arguments: &str) -> String {
     match program {
-        "gpu" => format!("cargo gpu {arguments}"),
+        "gpu" | "grade" => format!("cargo {program} {arguments}"),
         other => format!("cargo run -p {other} -- {arguments}"),
     }
 }
