@@ -150,7 +150,7 @@ fn passes_all_of_the_suite_in_half_precision_on_a_t4() {
     on_a_t4(name, &parts, &[Mode::Library, Mode::Padded]);
 }
 
-/// Judges some parts in f16, and modes by random problems in bf16. The test runs itself again by its name.
+/// Judges parts in f16, and modes in bf16 by random problems. The test of this name runs again.
 fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode]) {
     if alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_some() {
         return;
