@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_sim::{FaultKind as Kind, MemoryKind, MissingThreads};
@@ -129,20 +130,21 @@ impl Device {
         &self.stream
     }
 
-    /// A tensor in device memory.
+    /// A tensor in device memory, aligned as it says.
     ///
     /// # Errors
     ///
     /// [`Broken::Tensor`] if it has another type, or the device no memory left.
     pub fn upload<T: Plain + DeviceRepr>(&self, tensor: &Tensor) -> Result<Buffer<T>, Broken> {
         let values: Vec<T> = tensor.values()?;
-        let slice = gpu::arguments::upload(&self.stream, &values);
+        let before = vec![T::default(); tensor.offset() / size_of::<T>()];
+        let slice = gpu::arguments::upload(&self.stream, before.iter().chain(&values));
         Ok(Buffer {
             slice: slice.map_err(|error| Broken::Tensor {
                 expected: "device memory for it".to_owned(),
                 actual: gpu::explanation(&error),
             })?,
-            length: values.len(),
+            elements: before.len()..before.len() + values.len(),
         })
     }
 
@@ -200,13 +202,13 @@ impl Device {
     ///
     /// [`Broken::Tensor`] if the driver refuses.
     pub fn read<T: Plain + DeviceRepr>(&self, buffer: &Buffer<T>) -> Result<Tensor, Broken> {
-        let mut values = vec![T::default(); buffer.length];
+        let mut values = vec![T::default(); buffer.elements.end];
         let read = gpu::arguments::download(&self.stream, &buffer.slice, &mut values);
         read.map_err(|error| Broken::Tensor {
             expected: "its elements".to_owned(),
             actual: gpu::explanation(&error),
         })?;
-        Ok(Tensor::vector(&values))
+        Ok(Tensor::vector(&values[buffer.elements.clone()]))
     }
 
     /// Makes a call as `run` says, and waits for its launches.
@@ -425,33 +427,33 @@ fn line(line: &LineProfile) -> Line {
 #[derive(Debug)]
 pub struct Buffer<T> {
     slice: CudaSlice<T>,
-    length: usize,
+    /// Its elements in the slice. Those before them are there for the alignment.
+    elements: Range<usize>,
 }
 
 impl<T> Buffer<T> {
     /// The elements.
     pub fn view(&self) -> CudaView<'_, T> {
-        self.slice.slice(0..self.length)
+        self.slice.slice(self.elements.clone())
     }
 
     /// The elements.
     pub fn view_mut(&mut self) -> CudaViewMut<'_, T> {
-        self.slice.slice_mut(0..self.length)
+        self.slice.slice_mut(self.elements.clone())
     }
 
-    /// The elements from the `first` on, behind so many others that no memory holds.
-    pub fn behind(&mut self, skipped: usize, first: usize) -> Behind<'_, T>
+    /// The elements, behind so many others that no memory holds.
+    pub fn behind(&mut self, skipped: usize) -> Behind<'_, T>
     where
         T: DeviceRepr,
     {
-        let first = first.min(self.length);
         let stream = self.slice.stream().clone();
-        let start = self.slice.device_ptr(&stream).0 + (first * size_of::<T>()) as u64;
+        let start = self.view().device_ptr(&stream).0;
         let start = start.wrapping_sub((skipped * size_of::<T>()) as u64);
         // SAFETY: the slice is never freed, as `Behind` leaks it. A kernel that reads or writes
         // what is skipped, at addresses that belong to no allocation, is stopped by the simulator;
         // this process does not touch them.
-        let slice = unsafe { stream.upgrade_device_ptr(start, skipped + self.length - first) };
+        let slice = unsafe { stream.upgrade_device_ptr(start, skipped + self.elements.len()) };
         Behind {
             slice: ManuallyDrop::new(slice),
             buffer: PhantomData,

@@ -6,6 +6,7 @@
 //! What a message holds beside the bytes of its tensors is limited apart, and far lower: a byte of
 //! it may become many bytes in memory, such as an empty string.
 
+use std::cmp::Reverse;
 use std::io::{self, BufWriter, Read, Write};
 use std::{ptr, slice};
 
@@ -77,11 +78,19 @@ const _: () = assert!(
     "elements are sent as they lie in memory"
 );
 
-/// A tensor, row-major.
+/// The alignment that a tensor keeps: that of the largest vector of a load.
+const ALIGNMENT: u64 = 16;
+
+/// A tensor, with the order of its axes in memory and the alignment of its first element: what is
+/// right for one order or alignment alone must be wrong on the other side of the pipe, too.
 #[derive(Serialize, Deserialize, Debug, Clone, PartialEq)]
 pub struct Tensor {
     element: Element,
     shape: Vec<usize>,
+    /// The axes as they lie in memory: that with the largest stride first.
+    order: Vec<usize>,
+    /// The address of the first element, modulo [`ALIGNMENT`].
+    offset: u8,
     #[serde(serialize_with = "serde_bytes::serialize")]
     #[serde(deserialize_with = "borrowed")]
     bytes: Vec<u8>,
@@ -130,16 +139,32 @@ pub enum Broken {
 impl Tensor {
     /// A tensor of one axis.
     pub fn vector<T: Plain>(values: &[T]) -> Self {
-        Self::new(vec![values.len()], values)
+        Self::new(vec![values.len()], vec![0], values)
     }
 
-    /// The elements of an array, in row-major order whatever its layout.
+    /// The elements of an array, which keeps the order of its axes in memory. Gaps are left out.
     pub fn from_array<S: Data<Elem: Plain>, D: Dimension>(array: &ArrayBase<S, D>) -> Self {
         let shape = array.shape().to_vec();
-        match array.as_slice() {
-            Some(values) => Self::new(shape, values),
-            None => Self::new(shape, &array.iter().copied().collect::<Vec<_>>()),
+        let mut order = Vec::from_iter(0..array.ndim());
+        order.sort_by_key(|&axis| Reverse(array.strides()[axis].unsigned_abs()));
+        let mut axes = array.raw_dim();
+        axes.slice_mut().copy_from_slice(&order);
+        let in_memory = array.view().permuted_axes(axes);
+        match in_memory.as_slice() {
+            Some(values) => Self::new(shape, order, values),
+            None => Self::new(shape, order, &Vec::from_iter(in_memory.iter().copied())),
         }
+    }
+
+    /// The tensor, aligned as memory at this address is.
+    pub fn at(self, address: u64) -> Self {
+        let offset = (address % ALIGNMENT) as u8;
+        Self { offset, ..self }
+    }
+
+    /// The address of the first element, modulo 16.
+    pub fn offset(&self) -> usize {
+        self.offset.into()
     }
 
     /// The number of bytes of its elements.
@@ -152,17 +177,19 @@ impl Tensor {
         self.shape.len()
     }
 
-    fn new<T: Plain>(shape: Vec<usize>, values: &[T]) -> Self {
+    fn new<T: Plain>(shape: Vec<usize>, order: Vec<usize>, values: &[T]) -> Self {
         // SAFETY: the elements are plain, so that their bytes are initialised.
         let bytes = unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) };
         Self {
             element: T::ELEMENT,
             shape,
+            order,
+            offset: 0,
             bytes: bytes.to_vec(),
         }
     }
 
-    /// The elements, in row-major order.
+    /// The elements, as they lie in memory.
     ///
     /// # Errors
     ///
@@ -190,15 +217,25 @@ impl Tensor {
     /// [`Broken::Tensor`] if it has another type or number of axes, or as many elements
     /// as its shape does not say.
     pub fn array<T: Plain, D: Dimension>(&self) -> Result<Array<T, D>, Broken> {
-        let array = Array::from_shape_vec(self.shape.clone(), self.values()?);
-        let array = array.map_err(|_| ()).and_then(|array| {
-            let array = array.into_dimensionality();
-            array.map_err(|_| ())
+        let values = self.values()?;
+        let array = self.places().and_then(|places| {
+            let in_memory = Vec::from_iter(self.order.iter().map(|&axis| self.shape[axis]));
+            let array = Array::from_shape_vec(in_memory, values).ok()?;
+            array.permuted_axes(places).into_dimensionality().ok()
         });
-        array.map_err(|()| Broken::Tensor {
+        array.ok_or_else(|| Broken::Tensor {
             expected: format!("{} axes", D::NDIM.unwrap_or(0)),
             actual: format!("{} axes of {} bytes", self.axes(), self.bytes.len()),
         })
+    }
+
+    /// The place of each axis in the order; `None` if that has not each axis once.
+    fn places(&self) -> Option<Vec<usize>> {
+        if self.order.len() != self.axes() {
+            return None;
+        }
+        let place = |axis| self.order.iter().position(|&other| other == axis);
+        (0..self.axes()).map(place).collect()
     }
 }
 
@@ -336,7 +373,7 @@ impl<'de> Flavor<'de> for Limited<'de> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ndarray::{Array2, arr2};
+    use ndarray::{Array2, Array3, arr2, s};
 
     #[test]
     fn a_frame_comes_back_as_it_was() {
@@ -358,6 +395,7 @@ mod tests {
         assert_eq!(read_back, tensors);
         let back: Array2<f32> = read_back[0].array().unwrap();
         let bits = |x: Array2<f32>| x.mapv(f32::to_bits);
+        assert_eq!(back.strides(), array.t().strides());
         assert_eq!(bits(back), bits(array.t().to_owned()));
         assert!(read_back[1].values::<f32>().is_err(), "another type");
         assert!(read_back[0].array::<f32, ndarray::Ix3>().is_err());
@@ -372,7 +410,7 @@ mod tests {
         assert!(matches!(read(&[0xff; 8]), Broken::TooLarge(_)));
         assert!(matches!(read(&[4, 0, 0, 0, 3]), Broken::Pipe(_)));
         // A tensor of f32 with one axis of 2^63 elements, and as many bytes.
-        let huge = [&[3, 1][..], &[0x80; 9], &[1], &[0x80; 9], &[1]].concat();
+        let huge = [&[3, 1][..], &[0x80; 9], &[1, 1, 0, 0], &[0x80; 9], &[1]].concat();
         let message = [&[huge.len() as u8, 0, 0, 0], &huge[..]].concat();
         assert!(matches!(read(&message), Broken::Message(_)));
     }
@@ -390,7 +428,7 @@ mod tests {
             Err(Broken::TooLarge(_))
         ));
         assert!(matches!(
-            read::<Vec<Tensor>>(&mut &*framed(&[&empty[..], &vec![0; 2 * count]].concat())),
+            read::<Vec<Tensor>>(&mut &*framed(&[&empty[..], &vec![0; 4 * count]].concat())),
             Err(Broken::TooLarge(_))
         ));
         assert!(matches!(
@@ -416,8 +454,34 @@ mod tests {
     }
 
     #[test]
+    fn gaps_are_left_out_and_the_order_of_axes_is_not() {
+        let rows = Array3::from_shape_fn((4, 2, 5), |(i, j, k)| (100 * i + 10 * j + k) as f32);
+        for axes in [[0, 1, 2], [1, 0, 2], [2, 0, 1], [1, 2, 0]] {
+            let view = rows.slice(s![..;2, .., ..3]).permuted_axes(axes);
+            let back: Array3<f32> = Tensor::from_array(&view).array().unwrap();
+            assert_eq!(back, view);
+            let order = |strides: &[isize]| {
+                (0..3)
+                    .map(|i| strides.iter().filter(|&&x| x > strides[i]).count())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(order(back.strides()), order(view.strides()));
+            assert!(back.as_slice_memory_order().is_some());
+        }
+    }
+
+    #[test]
+    fn an_order_has_each_axis_once() {
+        let mut tensor = Tensor::from_array(&Array2::<f32>::zeros((1, 1)));
+        for order in [vec![], vec![0], vec![0, 0], vec![0, 2], vec![0, 1, 1]] {
+            tensor.order = order;
+            assert!(tensor.array::<f32, ndarray::Ix2>().is_err(), "{tensor:?}");
+        }
+    }
+
+    #[test]
     fn a_tensor_of_too_few_bytes_is_refused() {
-        let message = [5, 0, 0, 0, 3, 1, 1, 1, 0];
+        let message = [8, 0, 0, 0, 3, 1, 1, 1, 0, 0, 1, 0];
         let tensor: Tensor = read(&mut &message[..]).unwrap().unwrap();
         assert!(tensor.values::<f32>().is_err(), "one byte is no f32");
         assert!(tensor.array::<f32, ndarray::Ix1>().is_err());

@@ -46,12 +46,10 @@ pub enum Call {
 pub struct CacheTensors {
     /// Sizes and type.
     pub shape: CacheShape,
-    /// Bytes of the keys, behind [`CacheTensors::offsets`] others.
+    /// Bytes of the keys.
     pub k: Tensor,
-    /// Bytes of the values, behind [`CacheTensors::offsets`] others.
+    /// Bytes of the values.
     pub v: Tensor,
-    /// Bytes before the first key and the first value: their addresses modulo 16.
-    pub offsets: [usize; 2],
     /// Bytes of the cache before these, of sequences without tokens: no memory holds them.
     pub skipped: usize,
     /// Tokens of each sequence.
@@ -134,8 +132,8 @@ fn answer(
             let device_counts = device.upload(&counts.device)?;
             let (k, v) = (device.upload(k)?, device.upload(v)?);
             let called = device.call(run, reading, || {
-                let mut k_cache = buffers.k.behind(cache.skipped, cache.offsets[0]);
-                let mut v_cache = buffers.v.behind(cache.skipped, cache.offsets[1]);
+                let mut k_cache = buffers.k.behind(cache.skipped);
+                let mut v_cache = buffers.v.behind(cache.skipped);
                 let view = Cache {
                     shape: cache.shape,
                     k: k_cache.view_mut(),
@@ -174,8 +172,8 @@ fn answer(
             let mut buffers = CacheBuffers::new(device, cache)?;
             let (mut o, mut lse) = (device.upload(o)?, device.upload_some(lse)?);
             let called = device.call(run, reading, || {
-                let k_cache = buffers.k.behind(cache.skipped, cache.offsets[0]);
-                let v_cache = buffers.v.behind(cache.skipped, cache.offsets[1]);
+                let k_cache = buffers.k.behind(cache.skipped);
+                let v_cache = buffers.v.behind(cache.skipped);
                 let view = Cache {
                     shape: cache.shape,
                     k: k_cache.view(),

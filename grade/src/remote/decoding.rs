@@ -1,7 +1,6 @@
 //! Stage 5's interface.
 
-use cudarc::driver::{CudaView, DevicePtr};
-use exercise_kit::frame::Tensor;
+use cudarc::driver::CudaView;
 use exercise_kit::stage5::{CacheTensors, Call, Lengths};
 use stage5_decode::{
     CacheShape, CacheViewMut, Decoding, Dtype, Inputs, NewTokens, Outputs, PerSequence, Shape,
@@ -19,37 +18,20 @@ pub struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// A cache in this process's device memory. The learner's copy lies as the caller's does.
+    /// A cache in this process's device memory.
     fn cache(
         &self,
         [k, v]: [CudaView<'_, u8>; 2],
         shape: CacheShape,
         lengths: &PerSequence<'_>,
     ) -> Result<CacheTensors, Error> {
-        let offsets = [self.offset(&k), self.offset(&v)];
         Ok(CacheTensors {
             shape,
-            k: self.behind(offsets[0], &k)?,
-            v: self.behind(offsets[1], &v)?,
-            offsets,
+            k: self.remote.read(&k)?,
+            v: self.remote.read(&v)?,
             skipped: 0,
             lengths: self.lengths(lengths)?,
         })
-    }
-
-    /// Bytes before the first element: the address modulo 16.
-    fn offset(&self, bytes: &CudaView<'_, u8>) -> usize {
-        match &self.remote.stream {
-            Some(stream) => (bytes.device_ptr(stream).0 % 16) as usize,
-            None => 0,
-        }
-    }
-
-    /// These bytes behind `offset` others.
-    fn behind(&self, offset: usize, bytes: &CudaView<'_, u8>) -> Result<Tensor, Error> {
-        let mut all = vec![0u8; offset];
-        all.extend(self.remote.read(bytes)?.values::<u8>()?);
-        Ok(Tensor::vector(&all))
     }
 
     fn lengths(&self, lengths: &PerSequence<'_>) -> Result<Lengths, Error> {
@@ -70,10 +52,8 @@ impl Decoding for Decoder<'_> {
         new: NewTokens<'_>,
     ) -> Result<(), Error> {
         let views = [cache.k.as_view(), cache.v.as_view()];
-        let tensors = self.cache(views, cache.shape, &cache.lengths)?;
-        let offsets = tensors.offsets;
         let (outcome, mut outputs) = self.remote.call(Call::UpdateCache {
-            cache: tensors,
+            cache: self.cache(views, cache.shape, &cache.lengths)?,
             counts: self.lengths(&counts)?,
             k: self.remote.read(&new.k)?,
             v: self.remote.read(&new.v)?,
@@ -81,11 +61,9 @@ impl Decoding for Decoder<'_> {
             k_strides: new.k_strides,
             v_strides: new.v_strides,
         })?;
-        for (view, offset) in [&mut cache.k, &mut cache.v].into_iter().zip(offsets) {
+        for view in [&mut cache.k, &mut cache.v] {
             match outputs.values::<u8>() {
-                Ok(bytes) if bytes.len() == offset + view.len() => {
-                    self.remote.store(&bytes[offset..], view)?;
-                }
+                Ok(bytes) if bytes.len() == view.len() => self.remote.store(&bytes, view)?,
                 // Without outputs the outcome says more.
                 _ => break,
             }

@@ -101,7 +101,6 @@ fn cache([k, v]: [&Array4<f32>; 2], of_tokens: &[usize]) -> CacheTensors {
         },
         k: bytes(k),
         v: bytes(v),
-        offsets: [0; 2],
         skipped: OTHERS * k.len() * size_of::<f32>(),
         lengths: lengths(of_tokens),
     }

@@ -19,7 +19,7 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, DriverError};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, DriverError};
 use exercise_kit::cuda::StridedTensor;
 use exercise_kit::frame::{Broken, Plain, Tensor, Tensors};
 use exercise_kit::message::{Fault, FaultKind, InUse, Launch, Outcome, Reply, Request, Run};
@@ -312,14 +312,17 @@ impl Remote {
         done(outcome).and(written)
     }
 
-    /// The elements of a view of this process's device memory.
+    /// The elements of a view of this process's device memory, and how it is aligned.
     ///
     /// # Errors
     ///
     /// The driver's.
     pub fn read<T: Plain + DeviceRepr>(&self, view: &CudaView<'_, T>) -> Result<Tensor, Error> {
         match &self.stream {
-            Some(stream) if !view.is_empty() => Ok(Tensor::vector(&stream.clone_dtoh(view)?)),
+            Some(stream) if !view.is_empty() => {
+                let values = stream.clone_dtoh(view)?;
+                Ok(Tensor::vector(&values).at(view.device_ptr(stream).0))
+            }
             _ => Ok(Tensor::vector::<T>(&[])),
         }
     }
