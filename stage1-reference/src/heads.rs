@@ -12,7 +12,7 @@ pub fn apply(linear: &Linear, x: ArrayView3<'_, f32>) -> Array3<f32> {
         y += bias;
     }
     let shape = (batch, n, linear.weight.ncols());
-    y.into_shape_with_order(shape).expect("as many elements")
+    y.into_shape_clone(shape).expect("as many elements")
 }
 // ANCHOR_END: linear
 
@@ -22,7 +22,7 @@ pub fn apply(linear: &Linear, x: ArrayView3<'_, f32>) -> Array3<f32> {
 pub fn split_heads(x: Array3<f32>, heads: usize) -> Array4<f32> {
     let (batch, n, hidden) = x.dim();
     let shape = (batch, n, heads, hidden / heads);
-    let split = x.into_shape_with_order(shape).expect("hidden = H · D");
+    let split = x.into_shape_clone(shape).expect("hidden = H · D");
     split.permuted_axes([0, 2, 1, 3])
 }
 
