@@ -7,6 +7,7 @@ pub mod course;
 mod limits;
 mod output;
 mod process;
+mod resident;
 mod sandbox;
 
 pub use build::{BuildError, Program, build, build_story};

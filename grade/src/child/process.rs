@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::build::Program;
 use super::limits::{Limits, kill_group};
 use super::output::{Captured, MOST};
+use super::resident;
 use super::sandbox::{Allowed, Sandbox};
 use crate::clock::{Deadline, Patience, Stopwatch, TooLong};
 
@@ -200,6 +201,16 @@ impl Child {
     /// Starts to take the time of its work.
     pub fn stopwatch(&self) -> Stopwatch {
         Stopwatch::process(self.process.id())
+    }
+
+    /// Forgets the peak of its resident memory, and returns what is resident, in bytes; `None` where the system does not tell.
+    pub fn forget_peak(&self) -> Option<u64> {
+        resident::forget_peak(self.process.id())
+    }
+
+    /// The most resident memory since then, in bytes.
+    pub fn peak(&self) -> Option<u64> {
+        resident::peak(self.process.id())
     }
 
     /// Ends it, and returns what it printed.

@@ -185,6 +185,19 @@ impl Remote {
         take(&mut self.calls.borrow_mut())
     }
 
+    /// Makes calls, and returns by how many bytes the program's resident memory grew meanwhile, at most; `None` where the
+    /// system does not tell.
+    pub fn growing<T>(&self, calls: impl FnOnce() -> T) -> (T, Option<u64>) {
+        let before = self.child.borrow().forget_peak();
+        let result = calls();
+        let peak = self.child.borrow().peak();
+        let grown = before.zip(peak);
+        (
+            result,
+            grown.map(|(before, peak)| peak.saturating_sub(before)),
+        )
+    }
+
     /// The bytes of device memory that have come into use since a call first left any behind, and the number of calls in which
     /// they did.
     pub fn growth(&self) -> (u64, u64) {
