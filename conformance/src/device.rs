@@ -98,6 +98,11 @@ impl Device {
         Tensor::new(self, Strided::input(array, layout))
     }
 
+    /// A tensor in device memory that becomes an output, with guards around it.
+    pub fn in_place<T: Element>(&self, array: &Array4<f32>, layout: Layout) -> Tensor<T> {
+        Tensor::new(self, Strided::in_place(array, layout))
+    }
+
     /// A tensor in device memory that is full of NaN, with guards around it.
     pub fn output<T: Element>(
         &self,

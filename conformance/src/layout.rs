@@ -15,6 +15,8 @@ pub enum Layout {
     /// Rows of D + 3 floats, of which D are the tensor's, from the fourth float of the
     /// buffer on: never aligned.
     Sparse,
+    /// As packed, from the second float of the buffer on: no vector of two floats begins at a row.
+    Odd,
     /// The first N rows of a cache `[B, H, N + 28, D]`.
     Cache,
 }
@@ -28,6 +30,7 @@ impl Layout {
         let nested = |rows: usize, width| [heads * rows * width, rows * width, width];
         match self {
             Self::Packed => (nested(rows, columns), 0),
+            Self::Odd => (nested(rows, columns), 1),
             Self::SequenceFirst => ([rows * heads * columns, columns, heads * columns], 0),
             Self::Sparse => (nested(rows, columns + 3), 3),
             Self::Cache => (nested(rows + 28, columns), 0),
@@ -55,11 +58,7 @@ pub struct Strided {
 impl Strided {
     /// An input, with NaN around it.
     pub fn input(array: &Array4<f32>, layout: Layout) -> Self {
-        let mut tensor = Self::filled(array.dim(), layout, f32::NAN);
-        for (index, place) in tensor.places() {
-            tensor.buffer[place] = array[index];
-        }
-        tensor
+        Self::around(array, layout, f32::NAN)
     }
 
     /// An output that is full of [`UNWRITTEN`], with guards around it.
@@ -67,6 +66,19 @@ impl Strided {
         let mut tensor = Self::filled(shape, layout, GUARD);
         for (_, place) in tensor.places() {
             tensor.buffer[place] = UNWRITTEN;
+        }
+        tensor
+    }
+
+    /// An input that becomes the output, with guards around it.
+    pub fn in_place(array: &Array4<f32>, layout: Layout) -> Self {
+        Self::around(array, layout, GUARD)
+    }
+
+    fn around(array: &Array4<f32>, layout: Layout, value: f32) -> Self {
+        let mut tensor = Self::filled(array.dim(), layout, value);
+        for (index, place) in tensor.places() {
+            tensor.buffer[place] = array[index];
         }
         tensor
     }
@@ -132,12 +144,15 @@ mod tests {
             Layout::Packed,
             Layout::SequenceFirst,
             Layout::Sparse,
+            Layout::Odd,
             Layout::Cache,
         ] {
             let input = Strided::input(&array, layout);
             assert_eq!(input.view(), array);
             let gaps = input.buffer.iter().filter(|x| x.is_nan()).count();
             assert_eq!(gaps, input.buffer.len() - array.len());
+            let in_place = Strided::in_place(&array, layout);
+            assert_eq!(in_place.read(in_place.buffer.clone()).unwrap(), array);
 
             let output = Strided::output(array.dim(), layout);
             let mut buffer = output.buffer.clone();

@@ -12,6 +12,7 @@ mod table;
 use super::{Extent, Step, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor};
+use crate::layout::Layout;
 use crate::{Dtype, oracle};
 
 pub use random::random;
@@ -32,6 +33,8 @@ pub struct Problem {
     pub options: Options,
     /// False if the log-sum-exp is not asked for, where a call can say so.
     pub wants_lse: bool,
+    /// How q, k, v and o lie in device memory, if a suite does not choose it.
+    pub layout: Layout,
     dtype: Dtype,
     /// The values of q and k, or the scale, are extreme.
     extreme: bool,
@@ -71,16 +74,16 @@ pub fn equal_keys() -> Problem {
 }
 
 /// The batch of [`many_matrices`].
-pub const MANY: usize = 21_846;
+pub const MANY: usize = 65_538;
 
-/// One query, and `nk` keys, in each of 3 × [`MANY`] matrices: more than the y or z
+/// One query, and `nk` keys, in each of [`MANY`] sequences of one head: more than the y or z
 /// dimension of a grid can have. Without keys they take little time.
 ///
 /// It is not in the table: a simulated device takes seconds for so many blocks, and less
 /// where options hide the keys.
 pub fn many_matrices(nk: usize, head_dim: usize, options: Options) -> Problem {
-    let rows_of = |rows, seed| tensor((MANY, 3, rows, head_dim), seed, normal);
-    let name = format!("b{MANY}_h3_nq1_nk{nk}_d{head_dim}");
+    let rows_of = |rows, seed| tensor((MANY, 1, rows, head_dim), seed, normal);
+    let name = format!("b{MANY}_h1_nq1_nk{nk}_d{head_dim}");
     Problem::new(
         name,
         rows_of(1, 31),
@@ -89,6 +92,36 @@ pub fn many_matrices(nk: usize, head_dim: usize, options: Options) -> Problem {
         options,
     )
     .with_padding()
+}
+
+/// A few queries and keys in each of 2,100 matrices, whose scores take a mebibyte: more than one
+/// piece for an implementation that takes them in pieces.
+///
+/// It is not in the table, because it says nothing about rounding.
+pub fn in_pieces() -> Problem {
+    let rows_of = |rows, seed| tensor((3, 700, rows, 4), seed, normal);
+    let name = "b3_h700_nq3_nk42_d4".to_owned();
+    let [q, k, v] = [rows_of(3, 31), rows_of(42, 32), rows_of(42, 33)];
+    Problem::new(name, q, k, v, Options::default())
+}
+
+/// Rows that would be vectors of four, if the tensors did not begin beside one.
+///
+/// It is not in the table: some rungs refuse them.
+pub fn at_odd_places() -> Problem {
+    let rows_of = |rows, seed| tensor((1, 2, rows, 64), seed, normal);
+    let [q, k, v] = [rows_of(17, 31), rows_of(33, 32), rows_of(33, 33)];
+    Problem {
+        extreme: true,
+        layout: Layout::Odd,
+        ..Problem::new(
+            "b1_h2_nq17_nk33_d64_at_odd_places".to_owned(),
+            q,
+            k,
+            v,
+            Options::default(),
+        )
+    }
 }
 
 impl Problem {
@@ -107,6 +140,7 @@ impl Problem {
             v,
             options,
             wants_lse: true,
+            layout: Layout::Packed,
             dtype: Dtype::F32,
             extreme: false,
         }

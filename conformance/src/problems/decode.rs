@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use ndarray::{Array3, Array4, Axis, concatenate, s};
+use ndarray::{Array3, Array4, s};
 use stage1_reference::{Feature, Options, Output};
 
 use super::attention::{Sign, huge, late};
@@ -155,10 +155,18 @@ fn rows() -> Vec<Row> {
     });
     // More keys than a block has room for scores of.
     rows.push(Row::new(1, 1, 4, &[20_000]));
-    rows.push(Row {
-        wants_lse: false,
-        ..Row::new(4, 2, 64, &[130, 0, 37])
-    });
+    // Without lse; of several queries some see no key.
+    for nq in [1, 3] {
+        rows.push(Row {
+            nq,
+            wants_lse: false,
+            ..Row::new(4, 2, 64, &[130, 0, 37])
+        });
+    }
+    // Between the sizes of one row of threads and of two.
+    for head_dim in [130, 191] {
+        rows.push(Row::new(4, 2, head_dim, &[40, 3]));
+    }
     // Keys and values whose rows would be vectors of four, if they did not begin beside one.
     for offsets in [[0, 4], [8, 0]] {
         rows.push(Row {
@@ -166,11 +174,13 @@ fn rows() -> Vec<Row> {
             ..Row::new(4, 2, 64, &[130, 37])
         });
     }
-    // More heads than the y or z dimension of a grid can have, without work.
-    rows.push(Row {
-        max_seq: 1,
-        ..Row::new(MANY, MANY, 16, &[0])
-    });
+    // More heads, and more sequences, than the y or z dimension of a grid can have, without work.
+    for row in [
+        Row::new(MANY, MANY, 16, &[0]),
+        Row::new(1, 1, 16, &[0; MANY]),
+    ] {
+        rows.push(Row { max_seq: 1, ..row });
+    }
     // Nothing at all, no keys, no room for keys, one key, and full caches.
     rows.push(Row::new(4, 2, 16, &[]));
     rows.push(Row::new(0, 0, 16, &[5, 6]));
@@ -196,7 +206,13 @@ fn rows() -> Vec<Row> {
         ..Row::new(1, 1, 128, &[1000])
     });
     // One query for each head, on full caches; then on others.
-    for (head_dim, lengths) in [(64, vec![128]), (128, vec![256; 2]), (256, vec![200])] {
+    for (head_dim, lengths) in [
+        (64, vec![128]),
+        (128, vec![256; 2]),
+        (160, vec![40]),
+        (224, vec![40]),
+        (256, vec![200]),
+    ] {
         rows.push(Row {
             max_seq: lengths[0],
             ..Row::new(3, 3, head_dim, &lengths)
@@ -207,7 +223,7 @@ fn rows() -> Vec<Row> {
         scores: Scores::Late,
         ..Row::new(2, 2, 64, &[640])
     });
-    for head_dim in [3, 40, 64, 256] {
+    for head_dim in [3, 40, 64, 136, 200, 256] {
         rows.push(Row::new(2, 2, head_dim, &ragged));
     }
     rows.push(Row {
@@ -274,7 +290,17 @@ pub fn ragged(heads: usize, head_dim: usize, lengths: &[usize]) -> Problem {
     Row::new(heads, heads, head_dim, lengths).problem()
 }
 
-/// More heads than the y or z dimension of a grid can have.
+/// A problem whose rows of q and o would be vectors of four, if they did not begin beside one.
+pub fn at_odd_places() -> Problem {
+    let problem = ragged(2, 64, &[37, 90]);
+    Problem {
+        name: format!("{}_q_and_o_at_odd_places", problem.name),
+        extreme: true,
+        ..problem
+    }
+}
+
+/// More heads or sequences than the y or z dimension of a grid can have.
 const MANY: usize = 66_000;
 
 /// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it
@@ -317,14 +343,17 @@ impl Row {
     }
 
     fn name(&self) -> String {
-        let lengths: Vec<String> = self.lengths.iter().map(usize::to_string).collect();
+        let lengths = match &*self.lengths {
+            [first, .., last] if self.lengths.len() == MANY => format!("{first}+…+{last}"),
+            lengths => Vec::from_iter(lengths.iter().map(usize::to_string)).join("+"),
+        };
         let mut name = format!(
             "b{}_h{}_kv{}_nq{}_n{}of{}_d{}_{}",
             self.lengths.len(),
             self.heads,
             self.kv_heads,
             self.nq,
-            lengths.join("+"),
+            lengths,
             self.max_seq,
             self.head_dim,
             self.dtype
@@ -383,7 +412,7 @@ impl Row {
         Problem {
             name: self.name(),
             extreme: self.scores != Scores::Normal
-                || self.heads == MANY
+                || self.heads.max(batch) == MANY
                 || self.scale.is_some_and(|scale| scale.abs() > 100.0),
             q,
             k,
@@ -454,11 +483,9 @@ impl super::Problem for Problem {
     }
 
     fn answer(&self) -> Self::Answer {
-        let (_, heads, nq, head_dim) = self.q.dim();
-        let (mut o, mut lse) = (
-            Array4::zeros((0, heads, nq, head_dim)),
-            Array3::zeros((0, heads, nq)),
-        );
+        let (batch, heads, nq, _) = self.q.dim();
+        let mut o = Array4::zeros(self.q.dim());
+        let mut lse = Array3::zeros((batch, heads, nq));
         let window = self.window.unwrap_or(usize::MAX);
         let mut options = Options::default().causal().window(window, 0);
         options.scale = self.scale;
@@ -468,9 +495,8 @@ impl super::Problem for Problem {
             let [k, v] =
                 [&self.k, &self.v].map(|x| x.slice(s![b..=b, .., ..length, ..]).to_owned());
             let (of_o, of_lse) = oracle::attention(&q, &k, &v, &options);
-            let fits = "the sequences have the same shape";
-            o = concatenate(Axis(0), &[o.view(), of_o.view()]).expect(fits);
-            lse = concatenate(Axis(0), &[lse.view(), of_lse.view()]).expect(fits);
+            o.slice_mut(s![b..=b, .., .., ..]).assign(&of_o);
+            lse.slice_mut(s![b..=b, .., ..]).assign(&of_lse);
         }
         (o, lse)
     }

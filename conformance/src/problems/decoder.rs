@@ -52,7 +52,32 @@ pub fn problems() -> Vec<Problem> {
         )
     };
     let problems = CHECKPOINTS.into_iter().enumerate().map(checkpoint);
-    problems.chain([yarn(&folder)]).chain(alike()).collect()
+    let others = [yarn(&folder), large_vocabulary()];
+    problems.chain(others).chain(alike()).collect()
+}
+
+/// Tokens that 16 bits do not hold.
+fn large_vocabulary() -> Problem {
+    const VOCABULARY: usize = (1 << 16) + 100;
+    let dummy = Dummy {
+        layers: 1,
+        hidden: 8,
+        heads: 1,
+        vocab: VOCABULARY,
+        context: 8,
+    };
+    let source = Source::Random {
+        dummy,
+        dtype: Dtype::F32,
+        seed: 3,
+    };
+    let mut problem = Problem::new("tokens_beyond_65536".to_owned(), source, 8, [1, 3, 1]);
+    let last = problem.tokens[0]
+        .iter_mut()
+        .skip(1)
+        .zip([1 << 16, VOCABULARY - 1]);
+    last.for_each(|(token, large)| *token = large as u32);
+    problem
 }
 
 /// Passes of as many rows as one before, of another number of sequences: what is kept from pass to

@@ -22,6 +22,8 @@ pub struct Problem {
     pub b: Array4<f32>,
     /// The place of `b`.
     pub product: Product,
+    /// How a, b and c lie in device memory: packed, or at odd places.
+    pub layout: Layout,
     /// The values are extreme.
     extreme: bool,
 }
@@ -78,6 +80,11 @@ pub fn problems(product: Product) -> Vec<Problem> {
     ] {
         problems.push(Problem::new(product, [1, 1, 1], sizes, values));
     }
+    // Rows that would be vectors of four, if the matrices did not begin beside one.
+    problems.push(Problem {
+        layout: Layout::Odd,
+        ..Problem::new(product, [1, 2, 2], [32, 32, 48], Values::Normal)
+    });
     problems
 }
 
@@ -125,6 +132,7 @@ impl Problem {
                 0.5 + value(seed, i)
             }),
             product,
+            layout: Layout::Packed,
             extreme: !matches!(values, Values::Normal),
         };
         if let Values::Infinite = values {
@@ -152,7 +160,8 @@ impl super::Problem for Problem {
     }
 
     fn needs_care(&self) -> bool {
-        self.extreme || self.a.is_empty() || self.b.is_empty()
+        let odd = self.layout != Layout::Packed;
+        self.extreme || odd || self.a.is_empty() || self.b.is_empty()
     }
 
     fn extent(&self) -> Extent {

@@ -81,10 +81,35 @@ pub fn problems() -> Vec<Problem> {
         options: Options::default().causal().scale(0.7),
         answer: Answer::Oracle,
     };
-    table.map(problem).into_iter().chain([scaled]).collect()
+    // In memory, x is [N, B, hidden], or [hidden, N], and so are the weights.
+    let sequence_first = Problem {
+        name: "sequence_first_b3_n7".to_owned(),
+        layer: layer(16, 4, true),
+        x: input(7, 3, 16).permuted_axes([1, 0, 2]),
+        options: Options::default(),
+        answer: Answer::Oracle,
+    };
+    let mut by_columns = Problem {
+        name: "by_columns_b1_n9".to_owned(),
+        x: input(16, 1, 9).permuted_axes([1, 2, 0]),
+        ..sequence_first.clone()
+    };
+    let MultiHeadAttention {
+        w_q, w_k, w_v, w_o, ..
+    } = &mut by_columns.layer;
+    for linear in [w_q, w_k, w_v, w_o] {
+        linear.weight = linear
+            .weight
+            .t()
+            .as_standard_layout()
+            .into_owned()
+            .reversed_axes();
+    }
+    let others = [scaled, sequence_first, by_columns];
+    table.map(problem).into_iter().chain(others).collect()
 }
 
-/// A random problem, as a function of the seed.
+/// A random problem, as a function of the seed. In memory, every second x is `[N, B, hidden]`.
 pub fn random(seed: u64) -> Problem {
     let draw = |i, end| (hash(seed, i) % end) as usize;
     let (heads, head_dim) = (1 + draw(0, 4), 1 + draw(1, 24));
@@ -112,7 +137,10 @@ pub fn random(seed: u64) -> Problem {
     Problem {
         name: format!("seed {seed}: layer_b{batch}_h{heads}_n{n}_hidden{hidden}{end}"),
         layer,
-        x: tensor((batch, n, hidden), hash(seed, 40), uniform),
+        x: match draw(41, 2) {
+            0 => tensor((batch, n, hidden), hash(seed, 40), uniform),
+            _ => tensor((n, batch, hidden), hash(seed, 40), uniform).permuted_axes([1, 0, 2]),
+        },
         options,
         answer: Answer::Oracle,
     }

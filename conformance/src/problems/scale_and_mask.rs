@@ -22,6 +22,9 @@ pub struct Problem {
     pub mask: Option<Array4<f32>>,
 }
 
+/// Scores of a problem that has one for each matrix or row.
+const MANY: usize = 65_538;
+
 /// All problems.
 pub fn problems() -> Vec<Problem> {
     let shapes = [
@@ -37,7 +40,10 @@ pub fn problems() -> Vec<Problem> {
         let both = [false, true].into_iter();
         both.flat_map(move |causal| masks().map(move |mask| (shape, causal, mask)))
     });
-    all.map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
+    // More matrices, and more rows of one, than the y and z dimensions of a grid reach.
+    let many = [[MANY, 1, 1, 1], [1, 1, MANY, 1]].map(|shape| (shape, false, None));
+    all.chain(many)
+        .map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
         .chain([Problem::new([1, 2, 9, 9], true, None).with_nan_and_infinity_hidden()])
         .collect()
 }
@@ -107,13 +113,14 @@ impl super::Problem for Problem {
     fn needs_care(&self) -> bool {
         let (_, _, nq, nk) = self.scores.dim();
         let has_non_finite_scores = self.scores.iter().any(|score| !score.is_finite());
-        self.mask.is_some() || (self.causal && nq > nk) || has_non_finite_scores
+        let masked = self.mask.is_some() || (self.causal && nq > nk);
+        masked || has_non_finite_scores || self.scores.len() == MANY
     }
 
     fn extent(&self) -> Extent {
         let (batch, heads, nq, nk) = self.scores.dim();
         Extent {
-            matrices: batch * heads,
+            matrices: if nq * nk == 1 { 1 } else { batch * heads },
             length: (nq * nk).isqrt(),
         }
     }

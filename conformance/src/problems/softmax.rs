@@ -5,6 +5,7 @@ use ndarray::{Array2, Array3};
 use super::{UNWRITTEN, compare, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor, uniform};
+use crate::layout::Layout;
 use crate::oracle;
 
 pub use stage2_naive_cuda::library::Axis;
@@ -17,6 +18,8 @@ pub struct Problem {
     pub x: Array3<f32>,
     /// The dimension that is normalised.
     pub axis: Axis,
+    /// How x lies in device memory: packed, or at an odd place.
+    pub layout: Layout,
     /// The values are extreme, or a vector is all −inf.
     extreme: bool,
 }
@@ -86,6 +89,8 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
     problems.push(Problem::new([1, 10_000, 1], axis, Values::Plus80));
     // More elements than a tile has.
     problems.push(Problem::new([1, 5000, 2], axis, Values::Late));
+    // Rows that would be vectors of four, if x did not begin beside one.
+    problems.push(Problem::new([1, 256, 5], axis, Values::Normal).at_odd_place());
     // Nothing to normalise over, no vectors, no batches.
     problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
     problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
@@ -144,6 +149,7 @@ impl Problem {
             name: format!("b{b}_r{rows}_c{columns}{label}{suffix}"),
             x,
             axis,
+            layout: Layout::Packed,
             extreme: matches!(
                 values,
                 Values::Huge
@@ -155,6 +161,14 @@ impl Problem {
                     | Values::EmptyVectors
                     | Values::Plus1e8
             ),
+        }
+    }
+
+    fn at_odd_place(self) -> Self {
+        Self {
+            name: format!("{}_at_odd_place", self.name),
+            layout: Layout::Odd,
+            ..self
         }
     }
 }
@@ -171,7 +185,7 @@ impl super::Problem for Problem {
     // Problems with holes or constant values have one shape, so that an answer from
     // an earlier call is wrong.
     fn needs_care(&self) -> bool {
-        self.extreme || self.x.is_empty()
+        self.extreme || self.x.is_empty() || self.layout != Layout::Packed
     }
 
     fn poisoned(&self) -> Output {

@@ -59,7 +59,12 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
         match part {
             Part::Table => {
                 let plain = |problem: &Problem| {
-                    problem.sizes().nq == 17 && problem.options == Options::default()
+                    let Sizes { nq, nk, .. } = problem.sizes();
+                    match (nq, nk) {
+                        (17, _) => problem.options == Options::default(),
+                        (65, 65) => problem.options == Options::default().causal(),
+                        _ => false,
+                    }
                 };
                 let without_lse = table().filter(plain).map(Problem::without_lse);
                 let equal_keys = Some(attention::equal_keys())

@@ -42,6 +42,20 @@ impl Update {
         tokens.with(slot)
     }
 
+    /// The cache with the rows that lie where they would if heads of the new rows had so many.
+    fn with_rows_apart(&self, many: usize) -> Cached<f64> {
+        let mut other = self.clone();
+        for rows in &mut other.rows {
+            let (_, heads, _, head_dim) = rows.dim();
+            let flat = Vec::from_iter(rows.iter().copied());
+            *rows = Array4::from_shape_fn(rows.raw_dim(), |(b, h, i, d)| {
+                let row = (b * heads + h) * many + i;
+                flat.get(row * head_dim + d).copied().unwrap_or(f32::NAN)
+            });
+        }
+        other.with(right)
+    }
+
     /// As [`Update::with`], with keys and values from these of the rows.
     fn entered(
         &self,
@@ -163,7 +177,10 @@ impl Explained for Update {
             let right = self.answer();
             [0, 1].map(|x| unless_in_place(&right[x], &output[x], &self.before[x]))
         });
-        let others = [padding, zeros, unwritten];
+        let used = self.counts.iter().copied().max().unwrap_or(0);
+        let apart = Hypothesis::new(Cause::RowStride, "as many as the largest count apart", used);
+        let apart = apart.lazily(|&used| self.with_rows_apart(used));
+        let others = [padding, zeros, unwritten, apart];
         slots.into_iter().chain(others).chain(sources).collect()
     }
 

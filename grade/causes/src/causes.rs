@@ -74,6 +74,8 @@ pub enum Cause {
     WrongLength,
     /// Rows that are no tokens are written to the cache.
     WritesPadding,
+    /// Heads of new rows are taken to lie another number of rows apart than `n`.
+    RowStride,
     /// Keys are used for values, or values for keys.
     KeysForValues,
     /// A weight of the layer is transposed.
@@ -84,6 +86,8 @@ pub enum Cause {
     MissingProjection,
     /// The columns of a head are not those that belong to it.
     HeadsMixed,
+    /// An array is read in the order of its memory, which is not that of its axes.
+    MemoryOrder,
     /// Queries and keys are not rotated.
     NotRotated,
     /// Tokens stand at other positions than their own.
@@ -96,6 +100,8 @@ pub enum Cause {
     LogitsOfAnotherToken,
     /// The logits are products with the embedding, where the decoder has an output matrix.
     TiedHead,
+    /// A token is kept in 16 bits.
+    NarrowToken,
     /// Another token than the likeliest is chosen.
     NotTheLikeliest,
     /// A token that ends the text is part of it, or does not end it.
@@ -104,6 +110,8 @@ pub enum Cause {
     WrongText,
     /// The output is right, and the log-sum-exp is not.
     WrongLogSum,
+    /// The output is right, and a log-sum-exp is that of another row.
+    MisplacedLogSum,
     /// A row that sees no key becomes NaN.
     NanFromMaskedRow,
     /// A row that sees no key sees the first one.
@@ -246,6 +254,9 @@ impl Cause {
             Self::WritesPadding => {
                 "Rows that are no tokens are written: only the first `counts[b]` of the n rows of sequence b are new."
             }
+            Self::RowStride => {
+                "New rows are looked for in the wrong place: heads of the new k and v lie n rows apart, however many of these are tokens."
+            }
             Self::KeysForValues => {
                 "Keys and values are mixed up: look at the two pointers, in the kernel and in the order of the launch's arguments."
             }
@@ -258,6 +269,9 @@ impl Cause {
             }
             Self::HeadsMixed => {
                 "The columns of the heads are mixed: head h has the columns h · D to (h + 1) · D, of every row."
+            }
+            Self::MemoryOrder => {
+                "An array is read in the order of its memory: an `ArrayView` has strides, and its axes may lie in any order. Index it, or begin with `as_standard_layout()`."
             }
             Self::NotRotated => {
                 "Queries and keys are not rotated: if the architecture has positions of the kind Rope, `kernels.rope` comes before the cache."
@@ -277,6 +291,9 @@ impl Cause {
             Self::TiedHead => {
                 "The logits are products with the embedding: a decoder that has an output matrix of its own, `weights.head`, uses that."
             }
+            Self::NarrowToken => {
+                "A token is kept in 16 bits: a vocabulary may have more than 65,536 tokens, and they are `u32`, on the device `i32`."
+            }
             Self::NotTheLikeliest => {
                 "Another token than the likeliest is chosen: look at the loop over the logits, at its bounds and its comparison."
             }
@@ -288,6 +305,9 @@ impl Cause {
             }
             Self::WrongLogSum => {
                 "The output is right, and lse is not: it is the maximum plus the natural logarithm of the sum."
+            }
+            Self::MisplacedLogSum => {
+                "The output is right, and elements of lse are those of other rows: row i of matrix b has the element b · nq + i. Look where a piece of the rows begins."
             }
             Self::NanFromMaskedRow => {
                 "A row that sees no key became NaN: its output is 0 and its lse −inf, as exp(−inf − −inf) is NaN."

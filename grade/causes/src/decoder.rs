@@ -33,6 +33,8 @@ struct Formula {
     returned: fn(n: usize) -> usize,
     /// True if the logits are always products with the embedding.
     ties_head: bool,
+    /// The token whose embedding is read.
+    token: fn(u32) -> u32,
 }
 
 impl Formula {
@@ -47,6 +49,7 @@ impl Formula {
         normalises: [true; 3],
         returned: |n| n - 1,
         ties_head: false,
+        token: |token| token,
     };
 
     /// The logits after the prompt and after each further token of the sequence `b`.
@@ -67,7 +70,7 @@ impl Formula {
             let position = |i| (self.position)(before, i, b * n + i);
             let mut x: Vec<Row> = Vec::new();
             for (i, &token) in tokens[pass].iter().enumerate() {
-                x.push(embedding[token as usize].clone());
+                x.push(embedding[(self.token)(token) as usize].clone());
                 if let Some(learned) = &learned {
                     add(&mut x[i..], learned.get(position(i)..).unwrap_or_default());
                 }
@@ -239,6 +242,9 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
             |it| it.position = |before, _, row| before + row,
         ),
         with(Cause::TiedHead, "", |it| it.ties_head = true),
+        with(Cause::NarrowToken, "", |it| {
+            it.token = |token| token % (1 << 16)
+        }),
         with(
             Cause::CausalIgnored,
             "tokens of a prompt see those behind them",

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use conformance::problems::Problem;
+use conformance::problems::{Extent, Problem};
 use ndarray::{Array, Dimension, Zip};
 
 use super::{Cause, written};
@@ -101,8 +101,11 @@ pub fn explanations<'a, P: Explained<Output: 'a> + 'a>(
     if wrong.is_empty() || wrong.iter().any(|&error| error <= SLACK) {
         return BTreeSet::new();
     }
-    // The shortest problem first: all hypotheses are computed for it, and few for the others.
-    ordered.sort_by_key(|(problem, _)| problem.extent().length);
+    // The smallest problem first: all hypotheses are computed for it, and few for the others.
+    ordered.sort_by_key(|(problem, _)| {
+        let Extent { matrices, length } = problem.extent();
+        matrices.max(1) * length.pow(2)
+    });
     let mut left: Option<BTreeSet<Explanation>> = None;
     for (problem, output) in ordered {
         left = Some(matching(problem, output, left.as_ref()));

@@ -34,6 +34,8 @@ enum Split {
 /// The layer with everything that it is made of.
 struct Layer<'a> {
     problem: &'a Problem,
+    /// The input, `[B, N, hidden]`.
+    x: Array3<f64>,
     /// Of q, k, v and o.
     projections: [Projection; 4],
     split: Split,
@@ -45,6 +47,7 @@ impl<'a> Layer<'a> {
         let layer = &problem.layer;
         Self {
             problem,
+            x: problem.x.mapv(f64::from),
             projections: [&layer.w_q, &layer.w_k, &layer.w_v, &layer.w_o].map(Projection::new),
             split: Split::Right,
             merge: Split::Right,
@@ -53,10 +56,9 @@ impl<'a> Layer<'a> {
 
     /// q, k and v, `[B, H, N, D]`.
     fn heads(&self) -> [Array4<f64>; 3] {
-        let x = self.problem.x.mapv(f64::from);
         [0, 1, 2].map(|i| {
             split(
-                &self.projections[i].apply(&x),
+                &self.projections[i].apply(&self.x),
                 self.problem.layer.heads,
                 self.split,
             )
@@ -150,6 +152,9 @@ fn mistakes(problem: &Problem) -> Vec<Hypothesis<Layer<'_>>> {
             });
         }
     }
+    with(Cause::MemoryOrder, "x".to_owned(), &|layer| {
+        layer.x = in_memory_order(&layer.x);
+    });
     with(
         Cause::MissingProjection,
         "the output is not projected".to_owned(),
@@ -181,9 +186,16 @@ impl Projection {
         if let Some(bias) = &self.bias {
             y += bias;
         }
-        y.into_shape_with_order((batch, n, self.weight.ncols()))
+        y.into_shape_clone((batch, n, self.weight.ncols()))
             .expect(fits)
     }
+}
+
+/// The elements as they lie in memory, taken to be row-major.
+fn in_memory_order(x: &Array3<f64>) -> Array3<f64> {
+    let elements = x.as_slice_memory_order().map(<[f64]>::to_vec);
+    let elements = elements.unwrap_or_else(|| x.iter().copied().collect());
+    Array3::from_shape_vec(x.raw_dim(), elements).expect("as many elements")
 }
 
 fn split(x: &Array3<f64>, heads: usize, how: Split) -> Array4<f64> {

@@ -116,11 +116,11 @@ pub fn decode() -> Vec<decode::Problem> {
     named(decode::problems(), &names)
 }
 
-/// Updates of a cache: a chunk, a token and nothing, in one batch; a token each; and rows of odd length up to the last slot.
+/// Updates of a cache: a chunk, a token and nothing, in one batch; a token each; rows of odd length up to the last
+/// slot; and more rows than there are tokens.
 pub fn update() -> Vec<Update> {
-    let update = |d: usize, counts: [usize; 3], lengths: [usize; 3]| {
+    let update = |d: usize, n: usize, counts: [usize; 3], lengths: [usize; 3]| {
         let (heads, max_seq) = (2, 12);
-        let n = counts.into_iter().max().unwrap_or(0);
         let before = [71, 72].map(|seed| {
             let mut x = tensor((3, heads, max_seq, d), seed, normal);
             for (b, (length, count)) in lengths.into_iter().zip(counts).enumerate() {
@@ -137,9 +137,10 @@ pub fn update() -> Vec<Update> {
         }
     };
     vec![
-        update(8, [3, 1, 0], [5, 4, 3]),
-        update(8, [1, 1, 1], [1, 7, 11]),
-        update(7, [1, 2, 2], [4, 3, 12]),
+        update(8, 3, [3, 1, 0], [5, 4, 3]),
+        update(8, 1, [1, 1, 1], [1, 7, 11]),
+        update(7, 2, [1, 2, 2], [4, 3, 12]),
+        update(8, 4, [2, 1, 0], [5, 4, 3]),
     ]
 }
 
@@ -149,6 +150,7 @@ pub fn decoder() -> Vec<decoder::Problem> {
         "tiny-gpt2_b2_n9_steps3",
         "llama-biases_b1_n33_steps2",
         "stablelm_b2_n9_steps3",
+        "tokens_beyond_65536",
     ];
     named(decoder::problems(), &names)
 }
@@ -180,6 +182,6 @@ mod tests {
         assert_eq!(gemm(Product::Nt).len(), 3);
         assert_eq!(multi_head().len(), 5);
         assert_eq!(decode().len(), 8);
-        assert_eq!(decoder().len(), 3);
+        assert_eq!(decoder().len(), 4);
     }
 }

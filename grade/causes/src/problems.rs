@@ -48,6 +48,46 @@ pub(super) fn formulas() -> Vec<Hypothesis<Formula>> {
     weights.chain(families.into_iter().flatten()).collect()
 }
 
+/// The mistake that elements of lse are those of other rows, in places that may leave some unwritten.
+fn misplaced<'a>(
+    right: impl Fn() -> Answer + Copy + 'a,
+    output: &'a Output,
+) -> Hypothesis<Lazy<'a, Answer>> {
+    Hypothesis::new(Cause::MisplacedLogSum, "", ()).lazily(move |()| {
+        let (o, lse) = right();
+        let mut known = Vec::from_iter(lse.iter().copied());
+        known.sort_by(f64::total_cmp);
+        let written = |x: f32| x.to_bits() != UNWRITTEN.to_bits();
+        let mut moved = lse.clone();
+        if moved.shape() == output.lse.shape() {
+            for (place, &own) in moved.iter_mut().zip(&output.lse) {
+                *place = match written(own) {
+                    true => nearest(&known, own.into()),
+                    false => written::POISON,
+                };
+            }
+        }
+        let others = moved.iter().zip(&lse).zip(&output.lse);
+        // Closer ones are the same but for rounding.
+        let others =
+            others.filter(|&((moved, right), &own)| written(own) && (moved - right).abs() > 1e-4);
+        match others.count() {
+            0 => (o, lse), // then all that is wrong is unwritten
+            _ => (o, moved),
+        }
+    })
+}
+
+/// The number that is nearest to `x`, of those in ascending order.
+fn nearest(sorted: &[f64], x: f64) -> f64 {
+    let above = sorted.partition_point(|&y| y < x);
+    let neighbours = &sorted[above.saturating_sub(1)..(above + 1).min(sorted.len())];
+    let distance = |y: &f64| if *y == x { 0.0 } else { (y - x).abs() };
+    let nearest = neighbours.iter().copied();
+    let nearest = nearest.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    nearest.unwrap_or(f64::NAN)
+}
+
 /// The mistake that elements were not written.
 fn unwritten<'a>(
     right: impl Fn() -> Answer + Copy + 'a,
@@ -88,7 +128,7 @@ impl Explained for attention::Problem {
         });
         computed
             .chain(in_half)
-            .chain([exchanged])
+            .chain([exchanged, misplaced(|| self.answer(), output)])
             .chain(unwritten(|| self.answer(), output))
             .collect()
     }
@@ -256,7 +296,7 @@ impl Explained for decode::Problem {
         of_formula
             .chain(of_parts)
             .chain(of_lengths)
-            .chain([by_length])
+            .chain([by_length, misplaced(|| self.answer(), output)])
             .chain(unused_slots(self))
             .chain(unwritten(|| self.answer(), output))
             .collect()

@@ -191,7 +191,12 @@ impl Exam for DecodeTask {
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
-        suites::stage5::decode(judge, rig.device, &learner(rig, self.splitting()));
+        let own = learner(rig, self.splitting());
+        suites::stage5::decode(judge, rig.device, &own);
+        in_table(judge, [decode::at_odd_places()], |problem, output| {
+            *output = solve(rig.device, &own, problem, [Layout::Odd; 2])?;
+            Ok(())
+        });
         let far = |problem: &Problem, output: &mut Output| {
             *output = rig.remote.decode_far(self.splitting(), problem)?;
             Ok::<_, AnyError>(())

@@ -10,7 +10,9 @@ use crate::device::Device;
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
-use crate::problems::attention::{Problem, many_matrices, problems, random};
+use crate::problems::attention::{
+    Problem, at_odd_places, in_pieces, many_matrices, problems, random,
+};
 use crate::report::Part;
 use crate::{AnyError, Judge};
 
@@ -60,9 +62,10 @@ fn computed(
     match part {
         Part::Table => {
             let many = many_matrices(1, 1, Options::default());
-            let all = problems().into_iter().chain([many]);
+            let others = [many, in_pieces(), at_odd_places()];
+            let all = problems().into_iter().chain(others);
             judge.problems(part, all, |problem, output| {
-                fill(problem, [Layout::Packed; 4], output)
+                fill(problem, [problem.layout; 4], output)
             });
         }
         Part::Strided => {
@@ -109,7 +112,7 @@ fn generator() -> impl Iterator<Item = Problem> {
     })
 }
 
-/// Computes a problem in packed device memory.
+/// Computes a problem in device memory, packed.
 ///
 /// # Errors
 ///
@@ -120,15 +123,15 @@ pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Out
     if heads != sizes.kv_heads {
         return Err("packed attention has no grouped heads".into());
     }
-    let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.upload(x));
-    let mut o = Array4::from_elem(problem.q.dim(), UNWRITTEN);
+    let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.input(x, problem.layout));
+    let mut o = device.output(problem.q.dim(), problem.layout);
     let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
-    let (mut device_o, mut device_lse) = (device.upload(&o), device.upload(&lse));
+    let mut device_lse = device.upload(&lse);
     own.run(Call::Attention {
-        q: q.as_view(),
-        k: k.as_view(),
-        v: v.as_view(),
-        o: device_o.as_view_mut(),
+        q: q.view(),
+        k: k.view(),
+        v: v.view(),
+        o: o.view_mut(),
         lse: device_lse.as_view_mut(),
         shape: Attention {
             batch: batch * heads,
@@ -139,8 +142,8 @@ pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Out
             causal: problem.options.causal,
         },
     })?;
-    device.read_into(&device_o, &mut o)?;
     device.read_into(&device_lse, &mut lse)?;
+    let o = o.read(device)?;
     Ok(Output { o, lse })
 }
 

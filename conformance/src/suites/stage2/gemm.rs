@@ -76,7 +76,7 @@ fn computed(
     };
     match part {
         Part::Table => judge.problems(part, problems(product), |problem, output| {
-            fill(problem, [Layout::Packed; 3], output)
+            fill(problem, [problem.layout; 3], output)
         }),
         Part::Strided => {
             let heads = |problem: &Problem| problem.a.dim().1 > 1 && problem.a.len() < 10_000;
@@ -123,7 +123,7 @@ fn sizes(problem: &Problem) -> [usize; 6] {
     [batch, heads, b_heads, m, n, k]
 }
 
-/// Computes a problem in packed device memory. Each head of each batch is a matrix of its own.
+/// Computes a problem in device memory, packed. Each head of each batch is a matrix of its own.
 ///
 /// # Errors
 ///
@@ -137,11 +137,11 @@ pub fn solve(
     if heads != b_heads {
         return Err("packed products have no grouped heads".into());
     }
-    let (a, b) = (device.upload(&problem.a), device.upload(&problem.b));
-    let mut c = device.output((batch, heads, m, n), Layout::Packed);
+    let [a, b] = [&problem.a, &problem.b].map(|x| device.input(x, problem.layout));
+    let mut c = device.output((batch, heads, m, n), problem.layout);
     own.run(Call::Gemm {
-        a: a.as_view(),
-        b: b.as_view(),
+        a: a.view(),
+        b: b.view(),
         c: c.view_mut(),
         shape: Gemm {
             product: problem.product,

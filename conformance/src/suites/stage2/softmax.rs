@@ -5,7 +5,7 @@ use ndarray::{Array2, Array3};
 use stage2_naive_cuda::{Call, Kernels, Softmax, SoftmaxShape, Steps};
 
 use super::{HUGE, Limit, buffers, schedules, untouched};
-use crate::device::Device;
+use crate::device::{Device, Tensor};
 use crate::problems::Problem as _;
 use crate::problems::softmax::{self as table, Axis, Output, Problem};
 use crate::report::Part;
@@ -99,18 +99,24 @@ pub fn solve(
     problem: &Problem,
     output: &mut Output,
 ) -> Result<(), AnyError> {
-    let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
+    let (mut x, mut lse) = (in_place(device, problem), device.upload(&output.lse));
     let (batch, rows, columns) = problem.x.dim();
     own.run(Call::Softmax {
-        x: x.as_view_mut(),
+        x: x.view_mut(),
         lse: lse.as_view_mut(),
         shape: Softmax {
             rows: batch * rows,
             columns,
         },
     })?;
-    device.read_into(&x, &mut output.y)?;
+    output.y = x.read(device)?.remove_axis(ndarray::Axis(0));
     Ok(device.read_into(&lse, &mut output.lse)?)
+}
+
+/// The input, which becomes y: `[1, batch, rows, columns]`.
+fn in_place(device: &Device, problem: &Problem) -> Tensor<f32> {
+    let x = problem.x.clone().insert_axis(ndarray::Axis(0));
+    device.in_place(&x, problem.layout)
 }
 
 fn library_solve(
@@ -119,7 +125,7 @@ fn library_solve(
     problem: &Problem,
     output: &mut Output,
 ) -> Result<(), AnyError> {
-    let (mut x, mut lse) = (device.upload(&problem.x), device.upload(&output.lse));
+    let (mut x, mut lse) = (in_place(device, problem), device.upload(&output.lse));
     let (batch, rows, columns) = problem.x.dim();
     let shape = SoftmaxShape {
         batch,
@@ -127,8 +133,8 @@ fn library_solve(
         columns,
         axis: problem.axis,
     };
-    own.softmax(x.as_view_mut(), Some(lse.as_view_mut()), &shape)?;
-    device.read_into(&x, &mut output.y)?;
+    own.softmax(x.view_mut(), Some(lse.as_view_mut()), &shape)?;
+    output.y = x.read(device)?.remove_axis(ndarray::Axis(0));
     Ok(device.read_into(&lse, &mut output.lse)?)
 }
 

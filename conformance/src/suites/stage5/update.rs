@@ -13,7 +13,7 @@ use crate::problems::Extent;
 use crate::report::{Claim, Part};
 use crate::{AnyError, Card, Dtype, Judge};
 
-/// More heads than the y or z dimension of a grid can have.
+/// More heads or sequences than the y or z dimension of a grid can have.
 const MANY: usize = 66_000;
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
@@ -46,7 +46,7 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                     let name = update.name();
                     let card = Card {
                         name: &name,
-                        needs_care: update.kv_heads == MANY,
+                        needs_care: update.is_many(),
                         step: None,
                         extent: Extent::default(),
                     };
@@ -61,7 +61,7 @@ pub fn update_cache(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding)
                 let updates = updates(Part::Table);
                 under_seeds(judge, "update_seeds", SEEDS, || {
                     let mut values = Vec::new();
-                    for update in updates.iter().step_by(4) {
+                    for update in updates.iter().filter(|update| !update.is_many()).step_by(4) {
                         let cache = update.run(device, own)?;
                         let bytes = cache.read(device)?.concat();
                         values.extend(bytes.into_iter().map(f32::from));
@@ -144,20 +144,34 @@ fn updates(part: Part) -> Vec<Update> {
             lengths: vec![41; 9],
             ..Update::counted(Dtype::F32)
         });
-        // Rows that would be vectors of four, if values did not begin beside one.
+        // Rows that would be vectors of four, if values did not begin beside one, or new rows.
         updates.push(Update {
             offsets: [0, 4],
             ..Update::counted(Dtype::F32)
         });
-        // More heads than the y or z dimension of a grid can have.
         updates.push(Update {
-            kv_heads: MANY,
-            head_dim: 1,
-            max_seq: 1,
-            counts: vec![1],
-            lengths: vec![1],
+            layout: Layout::Odd,
             ..Update::counted(Dtype::F32)
         });
+        // More rows than any sequence has tokens.
+        updates.push(Update {
+            n: 7,
+            counts: vec![2, 0, 4],
+            lengths: vec![3, 0, 40],
+            head_dim: 40,
+            ..Update::counted(Dtype::F32)
+        });
+        // More heads, and more sequences, than the y or z dimension of a grid can have.
+        for [batch, kv_heads] in [[1, MANY], [MANY, 1]] {
+            updates.push(Update {
+                kv_heads,
+                head_dim: 1,
+                max_seq: 1,
+                counts: vec![1; batch],
+                lengths: vec![1; batch],
+                ..Update::counted(Dtype::F32)
+            });
+        }
     }
     updates
 }
@@ -181,7 +195,10 @@ impl Update {
 
     /// `update_b3_kv2_new20+0+7of20_len25+0+7of40_d40_f16`, then pages and layout.
     fn name(&self) -> String {
-        let sum = |sizes: &[usize]| Vec::from_iter(sizes.iter().map(usize::to_string)).join("+");
+        let sum = |sizes: &[usize]| match sizes {
+            [first, .., last] if sizes.len() == MANY => format!("{first}+…+{last}"),
+            _ => Vec::from_iter(sizes.iter().map(usize::to_string)).join("+"),
+        };
         let pages = self.page_size.map(|size| format!("_pages{size}"));
         let layout = match (self.layout, self.offsets) {
             (Layout::Packed, [0, 0]) => String::new(),
@@ -200,6 +217,11 @@ impl Update {
             self.dtype,
             pages.unwrap_or_default(),
         )
+    }
+
+    /// True if it has [`MANY`] heads or sequences.
+    fn is_many(&self) -> bool {
+        self.kv_heads.max(self.lengths.len()) == MANY
     }
 
     /// Elements of the new rows of k.
