@@ -78,8 +78,21 @@ pub fn variants(table: &[Class]) -> String {
             text += &line;
         }
     }
-    for kernel in BackwardKernel::F32.into_iter().chain(BackwardKernel::F16) {
-        for head_dim in Rung::HEAD_DIMS {
+    let rungs = [BackwardKernel::RECOMPUTE, BackwardKernel::MMA];
+    let rungs = rungs.map(|kernels| (kernels, &Rung::HEAD_DIMS[..]));
+    let formats = [None, Some(Format::F16), Some(Format::Bf16)];
+    let library = formats.map(|format| {
+        (
+            BackwardKernel::library(format),
+            BackwardKernel::padded(format),
+        )
+    });
+    let naive = ([BackwardKernel::SoftmaxGradient; 3], &[0][..]);
+    for (kernels, head_dims) in rungs.into_iter().chain(library).chain([naive]) {
+        for (kernel, &head_dim) in kernels
+            .iter()
+            .flat_map(|k| head_dims.iter().map(move |d| (k, d)))
+        {
             let mut line = kernel.file().to_owned();
             for (name, value) in kernel.constants(head_dim) {
                 line += &format!(" {name}={value}");

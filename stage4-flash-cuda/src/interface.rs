@@ -2,12 +2,12 @@ use std::error;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use half::f16;
 use ndarray::ArrayView4;
 use stage1_reference::{Attend, Options, Output};
 
 use crate::{
-    Attention, Backward, BackwardInputs, Error, Gradients, Half, Inputs, Mode, Outputs, Rung, Shape,
+    Attention, Backward, BackwardInputs, BackwardMode, Error, Gradients, Half, Inputs, Mode,
+    Outputs, Rung, Shape,
 };
 
 /// An implementation of attention in device memory, with options; q, k, v and o are tensors of `T`.
@@ -41,8 +41,8 @@ pub trait Fused<T = f32> {
 }
 
 /// An implementation of the backward pass in device memory, of tensors of `T`. The suite of
-/// `conformance` judges anything that has it: this crate's [`Stage4Backward`], in f32 and f16, and
-/// an exercise's.
+/// `conformance` judges anything that has it: this crate's [`Stage4Backward`], in f32 and half
+/// precision, and an exercise's.
 pub trait FusedBackward<T = f32> {
     /// Why arguments were refused, or a launch failed.
     type Error: error::Error + 'static;
@@ -165,7 +165,10 @@ impl FusedBackward for Stage4Backward {
     }
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
-        Rung::HEAD_DIMS.contains(&head_dim)
+        match self.backward.mode() {
+            BackwardMode::Recompute | BackwardMode::Mma => Rung::HEAD_DIMS.contains(&head_dim),
+            BackwardMode::Naive | BackwardMode::Library => true,
+        }
     }
 
     fn argument_of(error: &Error) -> Option<&str> {
@@ -173,13 +176,13 @@ impl FusedBackward for Stage4Backward {
     }
 }
 
-impl FusedBackward<f16> for Stage4Backward {
+impl<T: Half> FusedBackward<T> for Stage4Backward {
     type Error = Error;
 
     fn backward(
         &self,
-        inputs: BackwardInputs<'_, f16>,
-        gradients: Gradients<'_, f16>,
+        inputs: BackwardInputs<'_, T>,
+        gradients: Gradients<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
         self.backward

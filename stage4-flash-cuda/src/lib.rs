@@ -17,8 +17,8 @@
 //! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`, then in f32
 //! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`, in f16 `2_mma_dk_dv.cu` and `2_mma_dq.cu`.
 //!
-//! The library is what one calls: a kernel with every option, `kernels/library/attention.cu`, and
-//! one in half precision, `attention_mma.cu`. The files of this crate:
+//! The library is what one calls: kernels with every option, `library/attention.cu`, in half
+//! precision `attention_mma.cu`, for gradients `backward_d*.cu`. The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device
 //!   memory, [`Attention::forward_half`] does in half precision, [`Attention::forward_host`] takes
@@ -26,7 +26,7 @@
 //! - [`Shape`], [`Inputs`], [`Outputs`]: one problem: sizes, strides, options,
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
-//! - [`Backward`]: the gradients by q, k and v, in f32 and f16. `backward/` is its host side.
+//! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
 //! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
 //!   tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
@@ -65,7 +65,7 @@ mod shape;
 mod variant;
 
 pub use attention::{Attention, KERNELS};
-pub use backward::{Backward, BackwardInputs, BackwardKernel, Gradients};
+pub use backward::{Backward, BackwardInputs, BackwardKernel, BackwardMode, Gradients};
 pub use error::Error;
 pub use half_type::{Format, Half};
 pub use interface::{Fused, FusedBackward, Stage4, Stage4Backward};

@@ -11,7 +11,7 @@ use stage1_reference::{Feature, Options, Output, Sizes, Window};
 use stage4_flash_cuda::{Additive, BlockMask, Fused, Inputs, Outputs, Shape};
 
 use super::stage2::{HUGE, OLD, strides, under_seeds, untouched};
-use crate::device::{Device, Launches, launches};
+use crate::device::{Device, Launches, Tensor, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
@@ -128,7 +128,6 @@ pub fn solve<T: Element>(
     problem: &Problem,
     layouts: [Layout; 4],
 ) -> Result<Output, AnyError> {
-    let sizes = problem.sizes();
     let (options, (batch, heads, nq, head_dim)) = (&problem.options, problem.q.dim());
     let q = device.input::<T>(&problem.q, layouts[0]);
     let k = device.input(&problem.k, layouts[1]);
@@ -136,51 +135,83 @@ pub fn solve<T: Element>(
     let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
     let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
-    let mask = (options.mask.as_ref()).map(|mask| (device.upload(mask), mask.dim()));
-    let lengths = options.key_lengths.as_ref().map(|lengths| {
-        let lengths: Vec<i32> = lengths.iter().map(|&length| length as i32).collect();
-        device.upload(&lengths)
-    });
-    let blocks = options.blocks.as_ref().map(|blocks| {
-        let words = pack_bits(blocks.iter().copied(), blocks.dim().3);
-        (device.upload(&words), blocks.dim())
-    });
-    let inputs = Inputs {
-        q: q.view(),
-        k: k.view(),
-        v: v.view(),
-        mask: mask.as_ref().map(|(values, shape)| Additive {
-            values: values.as_view(),
-            strides: Strides::broadcast(*shape),
-        }),
-        key_lengths: lengths.as_ref().map(CudaSlice::as_view),
-        blocks: blocks
-            .as_ref()
-            .map(|(words, (b, h, rows, columns))| BlockMask {
-                values: words.as_view(),
-                strides: Strides::broadcast((*b, *h, *rows, columns.div_ceil(32))),
-            }),
-    };
-    let shape = Shape {
-        scale: options.scale,
-        causal: options.causal,
-        window: options.window,
-        q: strides(q.strides()),
-        k: strides(k.strides()),
-        v: strides(v.strides()),
-        o: strides(o.strides()),
-        ..Shape::packed(sizes)
-    };
+    let masks = Masks::upload(device, options);
+    let shape = shape(problem, [&q, &k, &v, &o].map(Tensor::strides));
     let outputs = Outputs {
         o: o.view_mut(),
         lse: problem.wants_lse.then(|| device_lse.as_view_mut()),
     };
-    own.forward(inputs, outputs, &shape)?;
+    own.forward(masks.inputs(&q, &k, &v), outputs, &shape)?;
     device.read_into(&device_lse, &mut lse)?;
     Ok(Output {
         o: o.read(device)?,
         lse,
     })
+}
+
+/// The shape of a problem, with the strides of q, k, v and o.
+fn shape(problem: &Problem, tensors: [[usize; 3]; 4]) -> Shape {
+    let [q, k, v, o] = tensors.map(strides);
+    Shape {
+        scale: problem.options.scale,
+        causal: problem.options.causal,
+        window: problem.options.window,
+        q,
+        k,
+        v,
+        o,
+        ..Shape::packed(problem.sizes())
+    }
+}
+
+/// The options that are tensors, in device memory.
+struct Masks {
+    mask: Option<(CudaSlice<f32>, Strides)>,
+    lengths: Option<CudaSlice<i32>>,
+    blocks: Option<(CudaSlice<u32>, Strides)>,
+}
+
+impl Masks {
+    fn upload(device: &Device, options: &Options) -> Self {
+        let mask = options.mask.as_ref();
+        let mask = mask.map(|mask| (device.upload(mask), Strides::broadcast(mask.dim())));
+        let lengths = options.key_lengths.as_ref().map(|lengths| {
+            let lengths: Vec<i32> = lengths.iter().map(|&length| length as i32).collect();
+            device.upload(&lengths)
+        });
+        let blocks = options.blocks.as_ref().map(|blocks| {
+            let (batch, heads, rows, columns) = blocks.dim();
+            let words = pack_bits(blocks.iter().copied(), columns);
+            let strides = Strides::broadcast((batch, heads, rows, columns.div_ceil(32)));
+            (device.upload(&words), strides)
+        });
+        Self {
+            mask,
+            lengths,
+            blocks,
+        }
+    }
+
+    /// What attention reads.
+    fn inputs<'a, T: Element>(
+        &'a self,
+        q: &'a Tensor<T>,
+        k: &'a Tensor<T>,
+        v: &'a Tensor<T>,
+    ) -> Inputs<'a, T> {
+        Inputs {
+            mask: self.mask.as_ref().map(|(values, strides)| Additive {
+                values: values.as_view(),
+                strides: *strides,
+            }),
+            key_lengths: self.lengths.as_ref().map(CudaSlice::as_view),
+            blocks: self.blocks.as_ref().map(|(values, strides)| BlockMask {
+                values: values.as_view(),
+                strides: *strides,
+            }),
+            ..Inputs::new(q.view(), k.view(), v.view())
+        }
+    }
 }
 
 /// Elements of what a call gets.

@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr};
-use gpu::arguments::Checks;
+use gpu::arguments::{ArgumentError, Checks};
 
+use super::BackwardMode;
 use crate::ladder::check_aligned;
 use crate::{Error, Inputs, Rung, Shape};
 
@@ -32,19 +33,18 @@ pub struct Gradients<'a, T = f32> {
 }
 
 impl<T> BackwardInputs<'_, T> {
-    /// Checks everything but the grid and what the device can do.
+    /// Checks everything that does not depend on the kernels.
     ///
     /// # Errors
     ///
-    /// Those of [`Shape::check`], also for what only the backward pass has; an option that rungs
-    /// lack; another head dimension than theirs; a tensor that does not begin at a multiple of 16
-    /// bytes.
-    pub(crate) fn check(
+    /// Those of [`Shape::check`], also for what only the backward pass has; an option that the mode
+    /// lacks.
+    pub(super) fn check(
         &self,
         checks: &Checks,
-        stream: &Arc<CudaStream>,
         gradients: &Gradients<'_, T>,
         shape: &Shape,
+        mode: BackwardMode,
     ) -> Result<(), Error> {
         let (queries, keys) = (shape.queries(), shape.keys());
         let Gradients { dq, dk, dv } = gradients;
@@ -55,12 +55,24 @@ impl<T> BackwardInputs<'_, T> {
         checks.output("dq", dq, queries, shape.q)?;
         checks.output("dk", dk, keys, shape.k)?;
         checks.output("dv", dv, keys, shape.v)?;
-        shape.refuse(checks.operation(), &self.forward, &Rung::LACKS)?;
-        if !Rung::HEAD_DIMS.contains(&shape.sizes.head_dim) {
+        shape.refuse(checks.operation(), &self.forward, mode.lacks())
+    }
+
+    /// Checks what only rungs ask for.
+    ///
+    /// # Errors
+    ///
+    /// Another head dimension than theirs; a tensor that does not begin at a multiple of 16 bytes.
+    pub(super) fn check_rung(
+        &self,
+        checks: &Checks,
+        stream: &Arc<CudaStream>,
+        gradients: &Gradients<'_, T>,
+        head_dim: usize,
+    ) -> Result<(), ArgumentError> {
+        if !Rung::HEAD_DIMS.contains(&head_dim) {
             let expected = format!("one of {:?}", Rung::HEAD_DIMS);
-            return Err(checks
-                .error("head_dim", expected, shape.sizes.head_dim)
-                .into());
+            return Err(checks.error("head_dim", expected, head_dim));
         }
         let inputs = [
             ("q", &self.forward.q),
@@ -68,9 +80,10 @@ impl<T> BackwardInputs<'_, T> {
             ("v", &self.forward.v),
             ("d_o", &self.d_o),
         ];
+        let Gradients { dq, dk, dv } = gradients;
         let inputs = inputs.map(|(name, view)| (name, view.device_ptr(stream).0));
         let outputs = [("dq", dq), ("dk", dk), ("dv", dv)];
         let outputs = outputs.map(|(name, view)| (name, view.device_ptr(stream).0));
-        Ok(check_aligned(checks, inputs.into_iter().chain(outputs))?)
+        check_aligned(checks, inputs.into_iter().chain(outputs))
     }
 }

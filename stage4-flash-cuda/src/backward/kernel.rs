@@ -1,9 +1,10 @@
 use stage1_reference::Sizes;
 
+use crate::Format;
 use crate::library::Tile;
 
-/// A kernel of the backward pass. Those of [`BackwardKernel::F32`] or [`BackwardKernel::F16`] run
-/// in order.
+/// A kernel of the backward pass. Those of [`BackwardKernel::RECOMPUTE`], [`BackwardKernel::MMA`]
+/// or [`BackwardKernel::library`] run in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackwardKernel {
     /// `backward/row_dots.cu`: `delta = rowsum(dO ∘ o)`.
@@ -18,18 +19,44 @@ pub enum BackwardKernel {
     MmaKeysAndValues,
     /// `backward/2_mma_dq.cu`: dq on tensor cores.
     MmaQueries,
+    /// `backward/softmax_gradient.cu`, the naive way's.
+    SoftmaxGradient,
+    /// `library/backward_row_dots.cu`: delta of tensors with any strides, in f32 or a format.
+    LibraryRowDots(Option<Format>),
+    /// `library/backward_dk_dv.cu`: dk and dv with every option.
+    LibraryKeysAndValues(Option<Format>),
+    /// `library/backward_dq.cu`: dq with every option.
+    LibraryQueries(Option<Format>),
 }
 
 impl BackwardKernel {
-    /// Those of tensors in f32.
-    pub const F32: [Self; 3] = [
+    /// Those of the first rung, in f32.
+    pub const RECOMPUTE: [Self; 3] = [
         Self::RowDots,
         Self::RecomputeKeysAndValues,
         Self::RecomputeQueries,
     ];
 
-    /// Those of tensors in f16.
-    pub const F16: [Self; 3] = [Self::HalfRowDots, Self::MmaKeysAndValues, Self::MmaQueries];
+    /// Those of the second rung, in f16.
+    pub const MMA: [Self; 3] = [Self::HalfRowDots, Self::MmaKeysAndValues, Self::MmaQueries];
+
+    /// Those of the library, for tensors in a format, or in f32.
+    pub const fn library(format: Option<Format>) -> [Self; 3] {
+        [
+            Self::LibraryRowDots(format),
+            Self::LibraryKeysAndValues(format),
+            Self::LibraryQueries(format),
+        ]
+    }
+
+    /// The head dimensions for which the library's kernels have committed PTX. Without a compiler
+    /// any other is padded to the next.
+    pub const fn padded(format: Option<Format>) -> &'static [usize] {
+        match format {
+            None => &[64, 128, 256],
+            Some(_) => &[128, 256],
+        }
+    }
 
     /// The kernel file.
     pub const fn file(self) -> &'static str {
@@ -39,6 +66,10 @@ impl BackwardKernel {
             Self::RecomputeQueries => "backward/1_recompute_dq.cu",
             Self::MmaKeysAndValues => "backward/2_mma_dk_dv.cu",
             Self::MmaQueries => "backward/2_mma_dq.cu",
+            Self::SoftmaxGradient => "backward/softmax_gradient.cu",
+            Self::LibraryRowDots(_) => "library/backward_row_dots.cu",
+            Self::LibraryKeysAndValues(_) => "library/backward_dk_dv.cu",
+            Self::LibraryQueries(_) => "library/backward_dq.cu",
         }
     }
 
@@ -50,41 +81,51 @@ impl BackwardKernel {
             Self::RecomputeQueries => "recompute_dq",
             Self::MmaKeysAndValues => "mma_dk_dv",
             Self::MmaQueries => "mma_dq",
+            Self::SoftmaxGradient => "softmax_gradient",
+            Self::LibraryRowDots(_) => "backward_row_dots",
+            Self::LibraryKeysAndValues(_) => "backward_dk_dv",
+            Self::LibraryQueries(_) => "backward_dq",
         }
     }
 
     /// The tile for a head dimension, of kernels that have one.
     pub const fn tile(self, head_dim: usize) -> Option<Tile> {
-        match self {
-            Self::RowDots | Self::HalfRowDots => None,
-            Self::RecomputeKeysAndValues | Self::RecomputeQueries if head_dim > 64 => {
-                Some(Tile::new(32, 32, 64))
-            }
-            Self::RecomputeKeysAndValues | Self::RecomputeQueries => Some(Tile::new(64, 64, 128)),
-            Self::MmaKeysAndValues if head_dim > 64 => Some(Tile::new(64, 64, 128)),
-            Self::MmaKeysAndValues => Some(Tile::new(32, 128, 128)),
-            Self::MmaQueries if head_dim > 64 => Some(Tile::new(128, 32, 128)),
-            Self::MmaQueries => Some(Tile::new(128, 64, 128)),
+        match (self, head_dim) {
+            (Self::RowDots | Self::HalfRowDots | Self::LibraryRowDots(_), _)
+            | (Self::SoftmaxGradient, _) => None,
+            (Self::MmaKeysAndValues, 65..) => Some(Tile::new(64, 64, 128)),
+            (Self::MmaKeysAndValues, _) => Some(Tile::new(32, 128, 128)),
+            (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
+            (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
+            // The only ones that a device of compute capability 7.5 has room for.
+            (Self::LibraryKeysAndValues(_), 129..) => Some(Tile::new(8, 16, 64)),
+            (Self::LibraryQueries(_), 129..) => Some(Tile::new(16, 8, 64)),
+            (_, 65..) => Some(Tile::new(32, 32, 64)),
+            _ => Some(Tile::new(64, 64, 128)),
         }
     }
 
     /// Threads of a block.
     pub(crate) fn threads(self, head_dim: usize) -> usize {
-        const OF_ROW_DOTS: usize = 256;
-        self.tile(head_dim).map_or(OF_ROW_DOTS, |tile| tile.threads)
+        const WITHOUT_TILE: usize = 256;
+        self.tile(head_dim)
+            .map_or(WITHOUT_TILE, |tile| tile.threads)
     }
 
-    /// Blocks of a problem.
-    pub(crate) fn blocks(self, sizes: &Sizes) -> usize {
-        let matrices = sizes.batch.saturating_mul(sizes.heads);
-        match (self, self.tile(sizes.head_dim)) {
-            (Self::RecomputeKeysAndValues | Self::MmaKeysAndValues, Some(tile)) => {
-                matrices.saturating_mul(sizes.nk.div_ceil(tile.block_kv))
-            }
-            (_, Some(tile)) => matrices.saturating_mul(sizes.nq.div_ceil(tile.block_q)),
+    /// Blocks of a problem, compiled for a head dimension.
+    pub(crate) fn blocks(self, sizes: &Sizes, head_dim: usize) -> usize {
+        let rows = |heads: usize| sizes.batch.saturating_mul(heads);
+        match (self, self.tile(head_dim)) {
+            (
+                Self::RecomputeKeysAndValues
+                | Self::MmaKeysAndValues
+                | Self::LibraryKeysAndValues(_),
+                Some(tile),
+            ) => rows(sizes.kv_heads).saturating_mul(sizes.nk.div_ceil(tile.block_kv)),
+            (_, Some(tile)) => rows(sizes.heads).saturating_mul(sizes.nq.div_ceil(tile.block_q)),
             (_, None) => {
-                let warps = self.threads(sizes.head_dim) / 32;
-                matrices.saturating_mul(sizes.nq).div_ceil(warps)
+                let warps = self.threads(head_dim) / 32;
+                rows(sizes.heads).saturating_mul(sizes.nq).div_ceil(warps)
             }
         }
     }
@@ -101,7 +142,14 @@ impl BackwardKernel {
         });
         let constants = constants.into_iter().flatten();
         let texts = constants.map(|(name, value)| (name, value.to_string()));
-        let element = (self == Self::HalfRowDots).then(|| ("ELEMENT", "f16".to_owned()));
+        let format = match self {
+            Self::HalfRowDots => Some(Format::F16),
+            Self::LibraryRowDots(format)
+            | Self::LibraryKeysAndValues(format)
+            | Self::LibraryQueries(format) => format,
+            _ => None,
+        };
+        let element = format.map(|format| ("ELEMENT", format.name().to_owned()));
         texts.chain(element).collect()
     }
 
@@ -111,14 +159,16 @@ impl BackwardKernel {
             return 0;
         };
         let (block_q, block_kv) = (tile.block_q, tile.block_kv);
-        let tensors = 2 * (block_q + block_kv) * 4 * ((head_dim / 4) | 1);
+        let tensors = 2 * (block_q + block_kv) * 4 * (head_dim.div_ceil(4) | 1);
         let half_tensors = (block_q + block_kv) * head_dim;
+        let row = if block_q.min(block_kv) < 16 { 8 } else { 16 }; // threads that share one
         let floats = match self {
-            Self::RowDots | Self::HalfRowDots => 0,
-            Self::RecomputeKeysAndValues => tensors + block_kv * (block_q | 16) + 2 * block_q,
-            Self::RecomputeQueries => tensors + block_q * (block_kv | 16),
             Self::MmaKeysAndValues => half_tensors + block_kv * block_q / 2 + 2 * block_q,
             Self::MmaQueries => half_tensors + 2 * block_q,
+            Self::RecomputeKeysAndValues | Self::LibraryKeysAndValues(_) => {
+                tensors + block_kv * (block_q | row) + 2 * block_q
+            }
+            _ => tensors + block_q * (block_kv | row),
         };
         floats * size_of::<f32>()
     }

@@ -1,37 +1,50 @@
-//! The backward pass: the gradients of attention by q, k and v, on packed tensors in f32 or f16.
-//! Scores are computed again, tile by tile, so memory grows with N as in the forward pass.
+//! The backward pass: the gradients of attention by q, k and v. But for the naive way, scores are
+//! computed again, tile by tile, so memory grows with N as in the forward pass.
 
 mod arguments;
 mod kernel;
+mod launch;
+mod mode;
+mod naive;
 
 use std::collections::HashMap;
+use std::iter;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUfunction_attribute};
-use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, LaunchConfig};
 use gpu::arguments::{ArgumentError, Checks};
-use half::f16;
+use stage1_reference::Sizes;
 
 pub use arguments::{BackwardInputs, Gradients};
 pub use kernel::BackwardKernel;
+pub use mode::BackwardMode;
 
-use crate::{Error, KERNELS, Shape};
+use crate::library::Problem;
+use crate::{Error, Format, Half, KERNELS, Shape};
+use launch::{Rest, launch};
 
 /// The operation's name in errors.
 const OPERATION: &str = "attention backward";
 
-/// The backward pass of attention on one device: a handle that keeps the kernels it has loaded.
+/// The head dimension that kernels are compiled for, and the kernels.
+type Loaded = (usize, [CudaFunction; 3]);
+
+/// The backward pass of attention on one device, by one [`BackwardMode`]: a handle that keeps the
+/// kernels it has loaded.
 #[derive(Debug)]
 pub struct Backward {
     context: Arc<CudaContext>,
+    mode: BackwardMode,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
     /// By the first of the kernels, which tells the type of the tensors, and the head dimension.
-    functions: Mutex<HashMap<(BackwardKernel, usize), [CudaFunction; 3]>>,
+    functions: Mutex<HashMap<(BackwardKernel, usize), Loaded>>,
 }
 
 impl Backward {
-    /// The backward pass on the device of `context`. Loads nothing yet.
+    /// The backward pass on the device of `context`, by [`BackwardMode::Library`]. Loads nothing
+    /// yet.
     ///
     /// # Errors
     ///
@@ -40,18 +53,29 @@ impl Backward {
         let shared = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         Ok(Self {
             context: context.clone(),
+            mode: BackwardMode::default(),
             shared: usize::try_from(context.attribute(shared)?).unwrap_or(0),
             functions: Mutex::default(),
         })
     }
 
-    /// The gradients of a loss by q, k and v, given its gradient by o: launches the three
+    /// The same, by another mode.
+    pub fn with_mode(self, mode: BackwardMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// The implementation that runs.
+    pub fn mode(&self) -> BackwardMode {
+        self.mode
+    }
+
+    /// The gradients of a loss by q, k and v, given its gradient by o: launches the
     /// [kernels](BackwardKernel) on `stream`, and does not wait.
     ///
-    /// It takes the problems of a [`Rung`](crate::Rung) in f32: packed tensors without grouped
-    /// heads, causal or not, with one of its head dimensions, at multiples of 16 bytes. A query
-    /// that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. No operation is
-    /// atomic, so every run gives the same bits. Allocates a float for each query.
+    /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. A hidden
+    /// score has no influence, whatever its value. No operation is atomic, so every run gives the
+    /// same bits. Allocates a float for each query; [`BackwardMode::Naive`] allocates four for each
+    /// score.
     ///
     /// # Errors
     ///
@@ -64,30 +88,50 @@ impl Backward {
         gradients: Gradients<'_>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        self.run(BackwardKernel::F32, stream, inputs, gradients, shape)
+        match self.mode {
+            BackwardMode::Naive => self.by_stage2(stream, inputs, gradients, shape),
+            BackwardMode::Library | BackwardMode::Recompute => {
+                self.run(None, stream, inputs, gradients, shape)
+            }
+            BackwardMode::Mma => Err(self.lacks_type("f32")),
+        }
     }
 
-    /// [`Backward::backward`] in f16, on tensor cores: all tensors are f16 but lse, and sums are
-    /// f32. Weights and their gradients are rounded to f16 as multiples of 1/16. Needs compute
-    /// capability 8.0.
+    /// [`Backward::backward`] in half precision: all tensors are `f16` or `bf16` but masks and lse,
+    /// and sums are f32. By [`BackwardMode::Library`], or in f16 by [`BackwardMode::Mma`], which
+    /// needs compute capability 8.0, and rounds weights and their gradients to f16 as multiples of
+    /// 1/16.
     ///
     /// # Errors
     ///
-    /// Those of [`Backward::backward`]; [`Error::Load`] on a device below compute capability 8.0.
-    pub fn backward_half(
+    /// Those of [`Backward::backward`]; a mode that has no kernel for `T`; [`Error::Load`] of
+    /// [`BackwardMode::Mma`] on a device below compute capability 8.0.
+    pub fn backward_half<T: Half>(
         &self,
         stream: &Arc<CudaStream>,
-        inputs: BackwardInputs<'_, f16>,
-        gradients: Gradients<'_, f16>,
+        inputs: BackwardInputs<'_, T>,
+        gradients: Gradients<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        self.run(BackwardKernel::F16, stream, inputs, gradients, shape)
+        match (self.mode, T::FORMAT) {
+            (BackwardMode::Library, _) | (BackwardMode::Mma, Format::F16) => {
+                self.run(Some(T::FORMAT), stream, inputs, gradients, shape)
+            }
+            _ => Err(self.lacks_type(T::FORMAT.name())),
+        }
     }
 
-    /// Checks the arguments, and launches three kernels for tensors of `T`.
+    /// The refusal of a mode that has no kernel for a type.
+    fn lacks_type(&self, name: &str) -> Error {
+        let checks = Checks::new(OPERATION, &self.context);
+        let expected = format!("one in {name}");
+        checks.error("mode", expected, self.mode).into()
+    }
+
+    /// Checks the arguments, and launches the kernels of the library or a rung for tensors of `T`.
     fn run<T>(
         &self,
-        kernels: [BackwardKernel; 3],
+        format: Option<Format>,
         stream: &Arc<CudaStream>,
         inputs: BackwardInputs<'_, T>,
         gradients: Gradients<'_, T>,
@@ -95,120 +139,128 @@ impl Backward {
     ) -> Result<(), Error> {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
-        inputs.check(&checks, stream, &gradients, shape)?;
-        let config = |kernel| self.config(&checks, kernel, shape);
+        inputs.check(&checks, &gradients, shape, self.mode)?;
+        let s = shape.sizes;
+        let (kernels, candidates, rest) = match self.mode {
+            BackwardMode::Library => {
+                let problem = Problem::new(shape, &inputs.forward);
+                let kernels = BackwardKernel::library(format);
+                let padded = BackwardKernel::padded(format).iter().copied();
+                let padded = padded.filter(|&columns| columns > s.head_dim);
+                let candidates = iter::once(s.head_dim).chain(padded);
+                (kernels, candidates.collect(), Rest::Any(problem))
+            }
+            _ => {
+                inputs.check_rung(&checks, stream, &gradients, s.head_dim)?;
+                let kernels = match format {
+                    None => BackwardKernel::RECOMPUTE,
+                    Some(_) => BackwardKernel::MMA,
+                };
+                (kernels, vec![s.head_dim], Rest::packed(shape))
+            }
+        };
+        let (columns, functions) = self.functions(&checks, kernels, &candidates)?;
+        let config = |kernel| config(&checks, kernel, &s, columns);
         let [row_dots, keys, queries] = kernels;
         let configs = [config(row_dots)?, config(keys)?, config(queries)?];
-        let functions = self.functions(kernels, shape.sizes.head_dim)?;
-        launch(stream, &functions, configs, inputs, gradients, shape)
+        let rows = s.batch * s.heads * s.nq;
+        launch(stream, &functions, configs, &inputs, gradients, &rest, rows)
     }
 
-    /// The launch of a kernel.
-    fn config(
+    /// [`BackwardMode::Naive`].
+    fn by_stage2(
         &self,
-        checks: &Checks,
-        kernel: BackwardKernel,
+        stream: &Arc<CudaStream>,
+        inputs: BackwardInputs<'_>,
+        gradients: Gradients<'_>,
         shape: &Shape,
-    ) -> Result<LaunchConfig, ArgumentError> {
-        let head_dim = shape.sizes.head_dim;
-        let (bytes, available) = (kernel.shared_bytes(head_dim), self.shared);
-        if bytes > available {
-            let expected = format!("tiles of at most {available} bytes of shared memory");
-            let actual = format!("{head_dim}, whose tiles take {bytes}");
-            return Err(checks.error("head_dim", expected, actual));
-        }
-        Ok(LaunchConfig {
-            grid_dim: (checks.grid(kernel.blocks(&shape.sizes))?, 1, 1),
-            block_dim: (kernel.threads(head_dim) as u32, 1, 1),
-            shared_mem_bytes: bytes as u32,
-        })
+    ) -> Result<(), Error> {
+        let checks = Checks::new(OPERATION, &self.context);
+        checks.device("stream", stream.context())?;
+        inputs.check(&checks, &gradients, shape, self.mode)?;
+        let kernel = BackwardKernel::SoftmaxGradient;
+        let config = config(&checks, kernel, &shape.sizes, shape.sizes.head_dim)?;
+        // Modules stay loaded, so this costs a few look-ups.
+        let module = KERNELS.load(&self.context, kernel.file(), &[])?;
+        let function = module.load_function(kernel.name())?;
+        naive::run(stream, &function, config, inputs, gradients, shape)
     }
 
-    /// The kernels for a head dimension, loaded once and allowed the shared memory that they need.
+    /// Kernels for the first of some head dimensions whose tiles fit, and whose kernels are
+    /// committed or can be compiled. Loaded once, and allowed the shared memory that they need.
     fn functions(
         &self,
+        checks: &Checks,
         kernels: [BackwardKernel; 3],
-        head_dim: usize,
-    ) -> Result<[CudaFunction; 3], Error> {
+        candidates: &[usize],
+    ) -> Result<Loaded, Error> {
+        let wanted = (kernels[0], candidates[0]);
         // A panic cannot leave it half changed.
         let loaded = self.functions.lock();
         let mut loaded = loaded.unwrap_or_else(PoisonError::into_inner);
-        if let Some(functions) = loaded.get(&(kernels[0], head_dim)) {
+        if let Some(functions) = loaded.get(&wanted) {
             return Ok(functions.clone());
         }
+        let bytes = |columns| {
+            kernels
+                .map(|kernel| kernel.shared_bytes(columns))
+                .into_iter()
+                .max()
+        };
+        let available = self.shared;
+        let mut error = None;
+        for &columns in candidates {
+            let needed = bytes(columns).unwrap_or(0);
+            if needed > available {
+                let expected = format!("tiles of at most {available} bytes of shared memory");
+                let actual = format!("{columns}, whose tiles take {needed}");
+                error = Some(checks.error("head_dim", expected, actual).into());
+                continue;
+            }
+            match self.load(kernels, columns) {
+                Err(Error::Load(missing @ gpu::Error::NvrtcMissing { .. })) => {
+                    error = Some(missing.into());
+                }
+                functions => {
+                    let functions = (columns, functions?);
+                    loaded.insert(wanted, functions.clone());
+                    return Ok(functions);
+                }
+            }
+        }
+        Err(error.expect("there is a candidate"))
+    }
+
+    fn load(
+        &self,
+        kernels: [BackwardKernel; 3],
+        columns: usize,
+    ) -> Result<[CudaFunction; 3], Error> {
         let load = |kernel: BackwardKernel| {
-            let constants = kernel.constants(head_dim);
+            let constants = kernel.constants(columns);
             let constants = constants.iter().map(|(name, value)| (*name, &**value));
             let constants = Vec::from_iter(constants);
             let module = KERNELS.load(&self.context, kernel.file(), &constants)?;
             let function = module.load_function(kernel.name())?;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            function.set_attribute(dynamic, kernel.shared_bytes(head_dim) as i32)?;
+            function.set_attribute(dynamic, kernel.shared_bytes(columns) as i32)?;
             Ok::<_, Error>(function)
         };
         let [row_dots, keys, queries] = kernels;
-        let functions = [load(row_dots)?, load(keys)?, load(queries)?];
-        loaded.insert((kernels[0], head_dim), functions.clone());
-        Ok(functions)
+        Ok([load(row_dots)?, load(keys)?, load(queries)?])
     }
 }
 
-/// Launches the kernels one after the other, and does not wait. The arguments have been checked;
-/// `T` is the type of the kernels' tensors.
-fn launch<T>(
-    stream: &Arc<CudaStream>,
-    [row_dots, dk_dv, only_dq]: &[CudaFunction; 3],
-    [of_rows, of_keys, of_queries]: [LaunchConfig; 3],
-    inputs: BackwardInputs<'_, T>,
-    gradients: Gradients<'_, T>,
-    shape: &Shape,
-) -> Result<(), Error> {
-    let s = shape.sizes;
-    let (rows, columns) = ((s.batch * s.heads * s.nq) as i64, s.head_dim as i32);
-    let (nq, nk, scale, causal) = (s.nq as i32, s.nk as i32, shape.scale(), shape.causal as i32);
-    let BackwardInputs {
-        forward,
-        o,
-        lse,
-        d_o,
-    } = &inputs;
-    let Gradients {
-        mut dq,
-        mut dk,
-        mut dv,
-    } = gradients;
-    // SAFETY: `row_dots` writes every element before another kernel reads one.
-    let mut delta = unsafe { stream.alloc::<f32>((rows as usize).max(1)) }?;
-    if of_rows.grid_dim.0 > 0 {
-        let mut builder = stream.launch_builder(row_dots);
-        builder.arg(d_o).arg(o).arg(&mut delta);
-        builder.arg(&rows).arg(&columns);
-        // SAFETY: these are the kernel's parameters, in order, and `T` is the type
-        // of its elements. Its tensors are packed and have as
-        // many rows and columns; a warp writes a number of its own.
-        unsafe { builder.launch(of_rows) }?;
-    }
-    if of_keys.grid_dim.0 > 0 {
-        let mut builder = stream.launch_builder(dk_dv);
-        builder.arg(&forward.q).arg(&forward.k).arg(&forward.v);
-        builder
-            .arg(d_o)
-            .arg(lse)
-            .arg(&delta)
-            .arg(&mut dk)
-            .arg(&mut dv);
-        builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-        // SAFETY: these are the kernel's parameters, in order. The tensors are packed and lie
-        // inside their views; a block writes rows of its own.
-        unsafe { builder.launch(of_keys) }?;
-    }
-    if of_queries.grid_dim.0 > 0 {
-        let mut builder = stream.launch_builder(only_dq);
-        builder.arg(&forward.q).arg(&forward.k).arg(&forward.v);
-        builder.arg(d_o).arg(lse).arg(&delta).arg(&mut dq);
-        builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-        // SAFETY: as before.
-        unsafe { builder.launch(of_queries) }?;
-    }
-    Ok(())
+/// The launch of a kernel that is compiled for a head dimension.
+fn config(
+    checks: &Checks,
+    kernel: BackwardKernel,
+    sizes: &Sizes,
+    columns: usize,
+) -> Result<LaunchConfig, ArgumentError> {
+    Ok(LaunchConfig {
+        grid_dim: (checks.grid(kernel.blocks(sizes, columns))?, 1, 1),
+        block_dim: (kernel.threads(columns) as u32, 1, 1),
+        shared_mem_bytes: kernel.shared_bytes(columns) as u32,
+    })
 }

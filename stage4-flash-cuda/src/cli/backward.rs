@@ -1,4 +1,4 @@
-//! `ladder --backward`: the kernels of the backward pass, after a rung of the forward pass.
+//! `ladder --backward`: the kernels of the backward pass, after a kernel of the forward pass.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use gpu::profile::LaunchProfile;
 use half::f16;
 use stage4_flash_cuda::library::Tile;
 use stage4_flash_cuda::{
-    Attention, Backward, BackwardInputs, BackwardKernel, Error, Gradients, Inputs, Mode, Rung,
-    Shape,
+    Attention, Backward, BackwardInputs, BackwardKernel, BackwardMode, Error, Format, Gradients,
+    Inputs, Mode, Rung, Shape,
 };
 
 use super::case::Case;
@@ -20,11 +20,17 @@ use super::problem::Problem;
 /// Queries and keys of the problem that is counted: whole tiles.
 const N: usize = 512;
 
+/// A backward pass, and the forward pass beside it, which has the same steps.
+pub struct Passes {
+    forward: Mode,
+    mode: BackwardMode,
+    kernels: [BackwardKernel; 3],
+}
+
 /// A type of the tensors, and what it runs.
 pub trait Element: DeviceRepr + ValidAsZeroBits {
-    /// The forward pass beside it, which has the same steps.
-    const FORWARD: Rung;
-    const KERNELS: [BackwardKernel; 3];
+    const F16: bool;
+    const PASSES: &'static [Passes];
     /// The flags of `ladder`.
     const FLAGS: &'static [&'static str];
     /// The head of the column of kernels, and the columns of counts.
@@ -45,8 +51,19 @@ pub trait Element: DeviceRepr + ValidAsZeroBits {
 }
 
 impl Element for f32 {
-    const FORWARD: Rung = Rung::RegisterTiles;
-    const KERNELS: [BackwardKernel; 3] = BackwardKernel::F32;
+    const F16: bool = false;
+    const PASSES: &'static [Passes] = &[
+        Passes {
+            forward: Mode::Rung(Rung::RegisterTiles),
+            mode: BackwardMode::Recompute,
+            kernels: BackwardKernel::RECOMPUTE,
+        },
+        Passes {
+            forward: Mode::Library,
+            mode: BackwardMode::Library,
+            kernels: BackwardKernel::library(None),
+        },
+    ];
     const FLAGS: &'static [&'static str] = &["--backward"];
     const COLUMNS: [&'static str; 2] = ["kernel", COLUMNS];
 
@@ -66,8 +83,12 @@ impl Element for f32 {
 }
 
 impl Element for f16 {
-    const FORWARD: Rung = Rung::Reuse;
-    const KERNELS: [BackwardKernel; 3] = BackwardKernel::F16;
+    const F16: bool = true;
+    const PASSES: &'static [Passes] = &[Passes {
+        forward: Mode::Rung(Rung::Reuse),
+        mode: BackwardMode::Mma,
+        kernels: BackwardKernel::MMA,
+    }];
     const FLAGS: &'static [&'static str] = &["--backward", "--f16"];
     const COLUMNS: [&'static str; 2] = [
         "kernel in f16",
@@ -114,7 +135,9 @@ pub fn run<T: Element>(times: bool) -> anyhow::Result<()> {
     let stream = context.default_stream();
     if times {
         for head_dim in HEAD_DIMS {
-            print_times::<T>(&stream, head_dim)?;
+            for passes in T::PASSES {
+                print_times::<T>(&stream, head_dim, passes)?;
+            }
         }
         return Ok(());
     }
@@ -133,15 +156,20 @@ pub fn run<T: Element>(times: bool) -> anyhow::Result<()> {
     let [kernel, columns] = T::COLUMNS;
     println!("| D | {kernel} | queries × keys, threads | {columns} | ms, {devices} |");
     println!("|{}", "---|".repeat(7 + DEVICES.len()));
-    for head_dim in HEAD_DIMS {
+    let lines = HEAD_DIMS.into_iter();
+    for (head_dim, passes) in lines.flat_map(|d| T::PASSES.iter().map(move |p| (d, p))) {
         let case = case::<T>(1, 1, N, head_dim);
-        let forward = Problem::new(&stream, case)?.profile(&attention(T::FORWARD)?)?;
-        let forward = forward.into_iter().map(|launch| {
-            let tile = Some(T::FORWARD.tile(head_dim));
-            (T::FORWARD.file(), tile, launch)
-        });
-        let backward = profile::<T>(&stream, case)?;
-        let backward = T::KERNELS.into_iter().zip(backward);
+        let attention = attention(passes.forward)?;
+        let variant = match T::F16 {
+            false => attention.variant(head_dim)?,
+            true => attention.half_variant(Format::F16, head_dim)?,
+        };
+        let forward = Problem::new(&stream, case)?.profile(&attention)?;
+        let forward = forward
+            .into_iter()
+            .map(|launch| (variant.file(), Some(variant.tile), launch));
+        let backward = profile::<T>(&stream, case, passes.mode)?;
+        let backward = passes.kernels.into_iter().zip(backward);
         let backward =
             backward.map(|(kernel, launch)| (kernel.file(), kernel.tile(head_dim), launch));
         for (file, tile, launch) in forward.chain(backward) {
@@ -162,23 +190,25 @@ fn of_tile(tile: Tile) -> String {
 
 /// A case in the type of the tensors.
 fn case<T: Element>(batch: usize, heads: usize, n: usize, head_dim: usize) -> Case {
-    let f16 = Rung::F16.contains(&T::FORWARD);
     Case {
-        f16,
+        f16: T::F16,
         ..Case::full(batch, heads, n, head_dim)
     }
 }
 
-fn attention(rung: Rung) -> anyhow::Result<Attention> {
-    let attention = Attention::new(&gpu::context(0)?)?;
-    Ok(attention.with_mode(Mode::Rung(rung)))
+fn attention(mode: Mode) -> anyhow::Result<Attention> {
+    Ok(Attention::new(&gpu::context(0)?)?.with_mode(mode))
 }
 
 /// Modelled milliseconds of each line, on the device that CUDA_SIM_DEVICE names.
-fn print_times<T: Element>(stream: &Arc<CudaStream>, head_dim: usize) -> anyhow::Result<()> {
+fn print_times<T: Element>(
+    stream: &Arc<CudaStream>,
+    head_dim: usize,
+    passes: &Passes,
+) -> anyhow::Result<()> {
     let case = case::<T>(4, 32, 4096, head_dim);
-    let forward = Estimator::new(stream).estimate(&attention(T::FORWARD)?, case, 1)?;
-    let backward = launch_seconds(stream, case, |case| profile::<T>(stream, case))?;
+    let forward = Estimator::new(stream).estimate(&attention(passes.forward)?, case, 1)?;
+    let backward = launch_seconds(stream, case, |case| profile::<T>(stream, case, passes.mode))?;
     println!("{:.2}", 1e3 * forward.seconds);
     for seconds in &backward {
         println!("{:.2}", 1e3 * seconds);
@@ -188,13 +218,17 @@ fn print_times<T: Element>(stream: &Arc<CudaStream>, head_dim: usize) -> anyhow:
 }
 
 /// The profiles of the launches for a case. Counts do not depend on values: all tensors are zeros.
-fn profile<T: Element>(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Vec<LaunchProfile>> {
+fn profile<T: Element>(
+    stream: &Arc<CudaStream>,
+    case: Case,
+    mode: BackwardMode,
+) -> anyhow::Result<Vec<LaunchProfile>> {
     let shape = Shape::packed(case.sizes());
     let rows = case.batch * case.heads * case.n;
     let tensor = stream.alloc_zeros::<T>(rows * case.head_dim)?;
     let lse = stream.alloc_zeros::<f32>(rows)?;
     let mut gradients = [tensor.clone(), tensor.clone(), tensor.clone()];
-    let backward = Backward::new(stream.context())?;
+    let backward = Backward::new(stream.context())?.with_mode(mode);
     let (launched, launches) = gpu::profile::profile(|| {
         let view = || tensor.as_view();
         let inputs = BackwardInputs {

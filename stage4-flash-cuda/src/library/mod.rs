@@ -13,7 +13,7 @@ use gpu::arguments::OptionalArg;
 pub use tiles::Tile;
 
 use crate::{Inputs, Outputs, Shape};
-use problem::Problem;
+pub(crate) use problem::Problem;
 
 /// The kernel file.
 pub(crate) const FILE: &str = "library/attention.cu";

@@ -1,8 +1,9 @@
-//! The backward pass: the suite, its traffic, its memory.
+//! The rungs of the backward pass: the suite, their traffic, their memory.
 
 use conformance::dense::Dense;
 use conformance::device::{Device, alone, on_host_threads, profiles};
 use conformance::inputs::{normal, tensor};
+use conformance::layout::Layout;
 use conformance::problems::{Problem, attention, gradients};
 use conformance::suites::stage4::{attend, backward, solve_backward};
 use conformance::{Dtype, Element, Implementation, Judge, Part, Report};
@@ -10,11 +11,13 @@ use gpu::profile::{Class, LaunchProfile};
 use half::f16;
 use ndarray::{Array2, Axis, s};
 use rstest::rstest;
-use stage1_reference::Options;
+use stage1_reference::{Options, Output};
 use stage4_flash_cuda::{
-    Attention, Backward, BackwardInputs, BackwardKernel, Error, Fused, FusedBackward, Gradients,
-    Inputs, Mode, Rung, Shape, Stage4, Stage4Backward,
+    Attention, Backward, BackwardInputs, BackwardKernel, BackwardMode, Error, Format, Fused,
+    FusedBackward, Gradients, Inputs, Mode, Rung, Shape, Stage4, Stage4Backward,
 };
+
+const PACKED: [Layout; 4] = [Layout::Packed; 4];
 
 /// The forward pass, by a rung of the same arithmetic on tensors of `T`.
 fn forward<T: Element>(device: &Device) -> Stage4 {
@@ -29,10 +32,19 @@ fn forward<T: Element>(device: &Device) -> Stage4 {
     }
 }
 
-fn own(device: &Device) -> Stage4Backward {
+/// The rung for tensors of `T`.
+fn rung<T: Element>() -> BackwardMode {
+    match T::DTYPE {
+        Dtype::F32 => BackwardMode::Recompute,
+        Dtype::F16 | Dtype::Bf16 => BackwardMode::Mma,
+    }
+}
+
+pub(super) fn own(device: &Device, mode: BackwardMode) -> Stage4Backward {
+    let backward = Backward::new(device.stream.context()).unwrap();
     Stage4Backward {
         stream: device.stream.clone(),
-        backward: Backward::new(device.stream.context()).unwrap(),
+        backward: backward.with_mode(mode),
     }
 }
 
@@ -42,7 +54,7 @@ where
     Stage4Backward: FusedBackward<T>,
 {
     let device = Device::open();
-    judge_it::<T>(&device, &own(&device), part)
+    judge_it::<T>(&device, &own(&device, rung::<T>()), part)
 }
 
 fn judge_it<T: Element>(device: &Device, own: &impl FusedBackward<T>, part: Part) -> Report
@@ -116,12 +128,12 @@ where
 
 #[test]
 fn a_wrong_delta_fails_the_table() {
-    fails_the_table::<f32>(&AnotherDelta(own(&Device::open())));
+    fails_the_table::<f32>(&AnotherDelta(own(&Device::open(), rung::<f32>())));
 }
 
 #[test]
 fn a_wrong_delta_fails_the_table_in_f16() {
-    fails_the_table::<f16>(&AnotherDelta(own(&Device::open())));
+    fails_the_table::<f16>(&AnotherDelta(own(&Device::open(), rung::<f16>())));
 }
 
 fn fails_the_table<T: Element>(own: &impl FusedBackward<T>)
@@ -136,7 +148,7 @@ where
     assert!(failed * 4 >= judged * 3, "{failed} of {judged} failed");
 }
 
-fn problem(
+pub(super) fn problem(
     heads: usize,
     nq: usize,
     nk: usize,
@@ -151,7 +163,7 @@ fn problem(
     gradients::Problem::new(attention::Problem::new(name, q, k, v, options))
 }
 
-/// The gradients of a problem, on tensors of `T`.
+/// The gradients of a problem by a rung, on tensors of `T`.
 fn solve<T: Element>(
     device: &Device,
     problem: &gradients::Problem,
@@ -161,7 +173,8 @@ where
     Stage4Backward: FusedBackward<T>,
 {
     let output = attend::<T>(device, &forward::<T>(device), problem).unwrap();
-    solve_backward::<T>(device, &own(device), problem, &output).unwrap()
+    let own = own(device, rung::<T>());
+    solve_backward::<T>(device, &own, problem, &output, PACKED).unwrap()
 }
 
 #[test]
@@ -245,14 +258,22 @@ fn it_is_as_exact_as_the_naive_way(
     }
 }
 
-/// The profiles of the three launches; `None` on a GPU, which the program cannot count on.
-fn count<T: Element>(device: &Device, problem: &gradients::Problem) -> Option<[LaunchProfile; 3]>
+/// The profiles of the three launches; `None` on a GPU, which the program cannot count on. Counts
+/// do not depend on o and lse: they are zeros.
+pub(super) fn count<T: Element>(
+    device: &Device,
+    mode: BackwardMode,
+    problem: &gradients::Problem,
+) -> Option<[LaunchProfile; 3]>
 where
-    Stage4: Fused<T>,
     Stage4Backward: FusedBackward<T>,
 {
-    let output = attend::<T>(device, &forward::<T>(device), problem).unwrap();
-    let profiled = profiles(|| solve_backward::<T>(device, &own(device), problem, &output))?;
+    let output = Output {
+        o: problem.d_o.mapv(|_| 0.0),
+        lse: problem.d_o.map_axis(Axis(3), |_| 0.0),
+    };
+    let own = own(device, mode);
+    let profiled = profiles(|| solve_backward::<T>(device, &own, problem, &output, PACKED))?;
     let (_, launches) = profiled.unwrap_or_else(|error| panic!("{error}"));
     Some(launches.try_into().expect("three kernels"))
 }
@@ -263,17 +284,29 @@ where
 fn traffic_is_what_the_tiles_need(
     #[values((200, 64), (129, 128), (256, 16))] (n, head_dim): (usize, usize),
 ) {
-    traffic::<f32>(BackwardKernel::F32, n, head_dim);
-    traffic::<f16>(BackwardKernel::F16, n, head_dim);
+    traffic::<f32>(
+        BackwardMode::Recompute,
+        BackwardKernel::RECOMPUTE,
+        n,
+        head_dim,
+    );
+    traffic::<f16>(BackwardMode::Mma, BackwardKernel::MMA, n, head_dim);
+    let kernels = BackwardKernel::library(None);
+    traffic::<f32>(BackwardMode::Library, kernels, n, head_dim);
 }
 
-fn traffic<T: Element>(kernels: [BackwardKernel; 3], n: usize, head_dim: usize)
+#[test]
+fn traffic_of_f16_is_half() {
+    let kernels = BackwardKernel::library(Some(Format::F16));
+    traffic::<f16>(BackwardMode::Library, kernels, 129, 128);
+}
+
+fn traffic<T: Element>(mode: BackwardMode, kernels: [BackwardKernel; 3], n: usize, head_dim: usize)
 where
-    Stage4: Fused<T>,
     Stage4Backward: FusedBackward<T>,
 {
     let device = Device::open();
-    let Some(launches) = count::<T>(&device, &problem(2, n, n, head_dim, false)) else {
+    let Some(launches) = count::<T>(&device, mode, &problem(2, n, n, head_dim, false)) else {
         return;
     };
     let tensor = 2 * n * head_dim * size_of::<T>(); // bytes of q, k, v, o or dO
@@ -286,9 +319,9 @@ where
     ]) {
         // Of what a block owns.
         let tiles = kernel.tile(head_dim).map_or(1, |tile| match kernel {
-            BackwardKernel::MmaKeysAndValues | BackwardKernel::RecomputeKeysAndValues => {
-                n.div_ceil(tile.block_kv)
-            }
+            BackwardKernel::MmaKeysAndValues
+            | BackwardKernel::RecomputeKeysAndValues
+            | BackwardKernel::LibraryKeysAndValues(_) => n.div_ceil(tile.block_kv),
             _ => n.div_ceil(tile.block_q),
         });
         let needed = loaded.0 + tiles * loaded.1;
@@ -309,8 +342,11 @@ where
 #[rstest]
 fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
     let device = Device::open();
-    let Some([_, keys, queries]) = count::<f32>(&device, &problem(1, 256, 256, head_dim, false))
-    else {
+    let Some([_, keys, queries]) = count::<f32>(
+        &device,
+        BackwardMode::Recompute,
+        &problem(1, 256, 256, head_dim, false),
+    ) else {
         return;
     };
     for launch in [keys, queries] {
@@ -331,7 +367,11 @@ fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
 fn it_costs_what_its_headers_say(#[case] head_dim: usize, #[case] limits: [(f64, f64); 2]) {
     const N: usize = 512;
     let device = Device::open();
-    let Some([_, keys, queries]) = count::<f16>(&device, &problem(1, N, N, head_dim, false)) else {
+    let Some([_, keys, queries]) = count::<f16>(
+        &device,
+        BackwardMode::Mma,
+        &problem(1, N, N, head_dim, false),
+    ) else {
         return;
     };
     for ((launch, products), limit) in [(keys, 4), (queries, 3)].into_iter().zip(limits) {
@@ -392,7 +432,7 @@ fn what_tensor_cores_cannot_have_is_refused() {
             d_o: view(),
         };
         let [dq, dk, dv] = gradients.each_mut().map(|x| x.as_view_mut());
-        let own = own(&device).backward;
+        let own = own(&device, rung::<f16>()).backward;
         let gradients = Gradients { dq, dk, dv };
         own.backward_half(&device.stream, inputs, gradients, &Shape::packed(sizes))
     };
@@ -424,7 +464,14 @@ fn tiles_that_do_not_fit_are_refused() {
     let device = Device::open();
     let problem = problem(1, 70, 70, 64, false);
     let output = attend::<f32>(&device, &forward::<f32>(&device), &problem).unwrap();
-    let error = solve_backward::<f32>(&device, &own(&device), &problem, &output).unwrap_err();
+    let error = solve_backward::<f32>(
+        &device,
+        &own(&device, rung::<f32>()),
+        &problem,
+        &output,
+        PACKED,
+    )
+    .unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("`head_dim`: expected tiles of at most 65536 bytes of shared memory"),

@@ -1,6 +1,7 @@
 //! The tests of the stage, in one program: it links once.
 
 mod backward;
+mod backward_library;
 mod counted;
 mod errors;
 mod judged;

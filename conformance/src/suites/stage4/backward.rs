@@ -1,15 +1,17 @@
 //! The backward pass in device memory.
 
 use cudarc::driver::CudaSlice;
+use gpu::arguments::Strides;
 use gpu::profile::LaunchProfile;
 use stage1_reference::{Feature, Options, Output, Sizes};
 use stage3_flash_cpu::Gradients;
 use stage4_flash_cuda::{
-    BackwardInputs, Fused, FusedBackward, Gradients as GradientViews, Inputs, Shape,
+    Additive, BackwardInputs, BlockMask, Fused, FusedBackward, Gradients as GradientViews, Inputs,
+    Shape,
 };
 
-use super::needing;
-use crate::device::{Device, launches};
+use super::{HEAD_DIMS, Masks, needing, shape};
+use crate::device::{Device, Launches, Tensor, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::attention::{self, random};
@@ -21,13 +23,15 @@ use crate::{AnyError, Dtype, Element, Judge};
 /// Random problems.
 const RANDOM: u64 = 60;
 
-/// The head dimensions of random problems, in turn.
-const HEAD_DIMS: [usize; 3] = [16, 64, 128];
+const PACKED: [Layout; 4] = [Layout::Packed; 4];
+
+/// Queries and keys of the problems whose products are counted.
+const MASKED: usize = 512;
 
 /// Schedules under which all results must be the same.
 const SEEDS: u64 = 20;
 
-/// The whole suite, on packed tensors of `T`. `forward` computes o and lse. Problems of a head
+/// The whole suite, on tensors of `T`. `forward` computes o and lse in f32. Problems of a head
 /// dimension that the implementation cannot have are left out.
 pub fn backward<T: Element>(
     judge: &mut Judge<'_>,
@@ -38,47 +42,64 @@ pub fn backward<T: Element>(
     let lacks = judge.lacks();
     let possible = |problem: &Problem| own.has_head_dim(problem.forward.q.dim().3);
     let random = |seed: u64, head_dim| {
-        Problem::new(random(seed << 8, head_dim, lacks).0.stored_in(T::DTYPE))
-    };
-    let solve = |problem: &Problem, gradients: &mut Gradients| {
-        let output = match T::DTYPE {
-            Dtype::F32 => attend(device, forward, problem)?,
-            // The forward pass may be off by more than a unit in the last place of o.
-            dtype => rounded(problem, dtype),
+        let (problem, layouts) = random(seed << 8, head_dim, lacks);
+        let layouts = match lacks.contains(&Feature::Strides) {
+            true => PACKED,
+            false => layouts,
         };
-        *gradients = solve(device, own, problem, &output)?;
-        Ok::<_, AnyError>(())
+        (Problem::new(problem.stored_in(T::DTYPE)), layouts)
+    };
+    let table = || {
+        let problems = attention::problems().into_iter();
+        let problems = problems.map(|problem| Problem::new(problem.stored_in(T::DTYPE)));
+        problems.filter(possible)
+    };
+    let with = |layouts| {
+        move |problem: &Problem, gradients: &mut Gradients| {
+            let output = match T::DTYPE {
+                Dtype::F32 => attend(device, forward, problem)?,
+                // The forward pass may be off by more than a unit in the last place of o.
+                dtype => rounded(problem, dtype),
+            };
+            *gradients = solve(device, own, problem, &output, layouts)?;
+            Ok::<_, AnyError>(())
+        }
     };
     for &part in judge.parts() {
         match part {
-            Part::Table => {
-                let problems = attention::problems().into_iter();
-                let problems = problems.map(|problem| Problem::new(problem.stored_in(T::DTYPE)));
-                judge.problems(part, problems.filter(possible), solve);
+            Part::Table => judge.problems(part, table(), with(PACKED)),
+            Part::Strided if lacks.contains(&Feature::Strides) => {}
+            Part::Strided => {
+                let (sequence, cache) = (Layout::SequenceFirst, Layout::Cache);
+                let mixed = [sequence, cache, Layout::Sparse, sequence];
+                let small = table().filter(|problem| problem.forward.q.len() <= 5_000);
+                judge.problems(part, small.step_by(3), with(mixed));
             }
             Part::Random => {
-                for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
-                    let problem = Some(random(seed, head_dim)).filter(possible);
-                    judge.problems(part, problem, solve);
+                let head_dims = HEAD_DIMS.into_iter().filter(|&d| own.has_head_dim(d));
+                for (seed, head_dim) in judge.seeds(RANDOM).zip(head_dims.cycle()) {
+                    let (problem, layouts) = random(seed, head_dim);
+                    judge.problems(part, [problem], with(layouts));
                 }
             }
             Part::Arguments => arguments(judge, device, own),
             Part::Schedules => {
-                let problems = [(1, 64), (2, 16), (4, 128)];
-                let problems = problems.map(|(seed, head_dim)| random(seed, head_dim));
+                let problems = [(2, 16), (1, 64), (4, 128)].into_iter();
+                let problems = problems.zip(judge.seeds(RANDOM));
+                let problems = problems.map(|((seed, head_dim), _)| random(seed, head_dim));
+                let problems = Vec::from_iter(problems);
                 under_seeds(judge, "seeds_backward", SEEDS, || {
                     let mut values = Vec::new();
-                    for problem in problems.iter().filter(|problem| possible(problem)) {
+                    for (problem, layouts) in problems.iter().filter(|(p, _)| possible(p)) {
                         let mut gradients = crate::problems::Problem::poisoned(problem);
-                        solve(problem, &mut gradients)?;
+                        with(*layouts)(problem, &mut gradients)?;
                         let Gradients { dq, dk, dv } = gradients;
                         values.extend(dq.into_iter().chain(dk).chain(dv));
                     }
                     Ok(values)
                 });
             }
-            Part::Counted => counted(judge, device, forward, own),
-            Part::Strided => {}
+            Part::Counted => counted(judge, device, own),
         }
     }
 }
@@ -102,10 +123,11 @@ pub fn attend<T: Element>(
     forward: &impl Fused<T>,
     problem: &Problem,
 ) -> Result<Output, AnyError> {
-    super::solve::<T>(device, forward, &problem.forward, [Layout::Packed; 4])
+    super::solve::<T>(device, forward, &problem.forward, PACKED)
 }
 
-/// Computes the gradients of a problem in device memory.
+/// Computes the gradients of a problem in device memory, with these layouts of q, k, v and o, which
+/// their gradients have, too.
 ///
 /// # Errors
 ///
@@ -116,23 +138,31 @@ pub fn solve<T: Element>(
     own: &impl FusedBackward<T>,
     problem: &Problem,
     output: &Output,
+    layouts: [Layout; 4],
 ) -> Result<Gradients, AnyError> {
     let attention::Problem {
         q, k, v, options, ..
     } = &problem.forward;
-    let inputs = [q, k, v, &output.o, &problem.d_o];
-    let [q_in, k_in, v_in, o, d_o] = inputs.map(|x| device.input::<T>(x, Layout::Packed));
-    let gradients = [q, k, v].map(|x| device.output::<T>(x.dim(), Layout::Packed));
+    let [of_q, of_k, of_v, of_o] = layouts;
+    let inputs = [
+        (q, of_q),
+        (k, of_k),
+        (v, of_v),
+        (&output.o, of_o),
+        (&problem.d_o, of_o),
+    ];
+    let [q_in, k_in, v_in, o, d_o] = inputs.map(|(x, layout)| device.input::<T>(x, layout));
+    let gradients = [(q, of_q), (k, of_k), (v, of_v)];
+    let gradients = gradients.map(|(x, layout)| device.output::<T>(x.dim(), layout));
     let [mut dq, mut dk, mut dv] = gradients;
     let lse = device.upload(&output.lse);
-    let shape = Shape {
-        scale: options.scale,
-        causal: options.causal,
-        window: options.window,
-        ..Shape::packed(problem.forward.sizes())
-    };
+    let masks = Masks::upload(device, options);
+    let shape = shape(
+        &problem.forward,
+        [&q_in, &k_in, &v_in, &o].map(Tensor::strides),
+    );
     let inputs = BackwardInputs {
-        forward: Inputs::new(q_in.view(), k_in.view(), v_in.view()),
+        forward: masks.inputs(&q_in, &k_in, &v_in),
         o: o.view(),
         lse: lse.as_view(),
         d_o: d_o.view(),
@@ -150,60 +180,112 @@ pub fn solve<T: Element>(
     })
 }
 
-/// The tensors of a call, in the order of its arguments.
-const TENSORS: [&str; 9] = ["q", "k", "v", "o", "d_o", "lse", "dq", "dk", "dv"];
+/// The tensors of a call, in the order of its arguments: those of `T`, the f32 ones, and the masks.
+const TENSORS: [(&str, Option<Feature>); 12] = [
+    ("q", None),
+    ("k", None),
+    ("v", None),
+    ("o", None),
+    ("d_o", None),
+    ("dq", None),
+    ("dk", None),
+    ("dv", None),
+    ("lse", None),
+    ("mask", Some(Feature::AdditiveMask)),
+    ("key_lengths", Some(Feature::KeyLengths)),
+    ("blocks", Some(Feature::BlockSparse)),
+];
 
 fn arguments<T: Element, F: FusedBackward<T>>(judge: &mut Judge<'_>, device: &Device, own: &F) {
+    let lacks = judge.lacks();
+    let has = |feature| !lacks.contains(&feature);
+    let kv_heads = if has(Feature::GroupedHeads) { 2 } else { 4 };
     let sizes = Sizes {
         batch: 2,
         heads: 4,
-        kv_heads: 4,
+        kv_heads,
         nq: 65,
         nk: 70,
         head_dim: 16,
     };
-    let (queries, keys, rows) = (8320, 8960, 520);
+    let (queries, keys, rows) = (8320, 2240 * kv_heads, 520);
     let fitting = [
-        queries, keys, keys, queries, queries, rows, queries, keys, keys,
+        queries, keys, keys, queries, queries, queries, keys, keys, rows, 4550, 2, 2,
     ];
     let mut calls = Vec::new();
-    for (i, argument) in TENSORS.into_iter().enumerate() {
+    for (i, (argument, needs)) in TENSORS.into_iter().enumerate() {
         let mut lengths = fitting;
         lengths[i] -= 1;
-        let shape = Shape::packed(sizes);
-        calls.push((format!("short_{argument}"), argument, lengths, shape));
+        let name = format!("short_{argument}");
+        calls.push((name, argument, needs, lengths, Shape::packed(sizes)));
     }
     type Spoil = fn(&mut Shape);
-    let bad: [(&str, &str, Spoil); 9] = [
-        ("more_keys_than_there_are", "k", |shape| shape.sizes.nk = 71),
-        ("heads", "heads", |shape| shape.sizes.kv_heads = 3),
-        ("no_kv_heads", "heads", |shape| shape.sizes.kv_heads = 0),
-        ("no_head_dim", "q", |shape| shape.sizes.head_dim = 0),
-        ("large_head_dim", "q", |shape| shape.sizes.head_dim = 257),
-        ("huge_batch", "batch", |shape| shape.sizes.batch = HUGE),
-        ("huge_nq", "nq", |shape| shape.sizes.nq = HUGE),
-        ("huge_nk", "nk", |shape| shape.sizes.nk = HUGE),
-        ("nan_scale", "scale", |shape| shape.scale = Some(f32::NAN)),
+    let strided = Some(Feature::Strides);
+    let bad: [(&str, &str, Option<Feature>, Spoil); 13] = [
+        ("k_heads", "k", strided, |shape| shape.k.head += 1),
+        ("o_batches", "o", strided, |shape| shape.o.batch = HUGE),
+        ("dq_rows_overlap", "dq", strided, |shape| shape.q.row = 15),
+        ("dv_heads_overlap", "dv", strided, |shape| shape.v.head = 16),
+        ("more_keys_than_there_are", "k", None, |shape| {
+            shape.sizes.nk = 71
+        }),
+        ("heads", "heads", None, |shape| shape.sizes.kv_heads = 3),
+        ("no_kv_heads", "heads", None, |shape| {
+            shape.sizes.kv_heads = 0
+        }),
+        ("no_head_dim", "q", None, |shape| shape.sizes.head_dim = 0),
+        ("large_head_dim", "q", None, |shape| {
+            shape.sizes.head_dim = 257
+        }),
+        ("huge_batch", "batch", None, |shape| {
+            shape.sizes.batch = HUGE
+        }),
+        ("huge_nq", "nq", None, |shape| shape.sizes.nq = HUGE),
+        ("huge_nk", "nk", None, |shape| shape.sizes.nk = HUGE),
+        ("nan_scale", "scale", None, |shape| {
+            shape.scale = Some(f32::NAN)
+        }),
     ];
-    for (name, argument, spoil) in bad {
+    for (name, argument, needs, spoil) in bad {
         let mut shape = Shape::packed(sizes);
         spoil(&mut shape);
-        calls.push((name.to_owned(), argument, fitting, shape));
+        calls.push((name.to_owned(), argument, needs, fitting, shape));
     }
-    // Those that are tensors are refused as they are in the forward pass.
-    for feature in [Feature::Window, Feature::GroupedHeads, Feature::Strides] {
-        if judge.lacks().contains(&feature) {
-            let name = format!("lacked_{feature}").replace([' ', '-'], "_");
-            calls.push((name, "options", fitting, needing(feature, sizes)));
-        }
-    }
-    for (name, argument, lengths, shape) in calls {
-        let buffers: [CudaSlice<T>; 9] = lengths.map(|length| device.filled(OLD, length));
-        let [q, k, v, o, d_o, _, mut dq, mut dk, mut dv] = buffers;
-        let lse: CudaSlice<f32> = device.filled(OLD, lengths[5]);
+    calls.retain(|(_, _, needs, ..)| needs.is_none_or(has));
+    // With all tensors that the implementation has.
+    let calls = (calls.into_iter())
+        .map(|(name, argument, _, lengths, shape)| (name, argument, None, lengths, shape));
+    let lacked = lacks.iter().map(|&feature| {
+        let name = format!("lacked_{feature}").replace([' ', '-'], "_");
+        let shape = needing(feature, sizes);
+        (name, "options", Some(feature), fitting, shape)
+    });
+    for (name, argument, lacked, lengths, shape) in calls.chain(lacked) {
+        let given = |feature| has(feature) || lacked == Some(feature);
+        let tensors = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| device.filled::<T>(OLD, lengths[i]));
+        let [q, k, v, o, d_o, mut dq, mut dk, mut dv] = tensors;
+        let [lse, mask]: [CudaSlice<f32>; 2] = [8, 9].map(|i| device.filled(OLD, lengths[i]));
+        let key_lengths = device.upload(&vec![7i32; lengths[10]]);
+        let bits = device.upload(&vec![7u32; lengths[11]]);
+        let row = |row| Strides {
+            row,
+            ..Strides::default()
+        };
+        let forward = Inputs {
+            mask: given(Feature::AdditiveMask).then(|| Additive {
+                values: mask.as_view(),
+                strides: row(70),
+            }),
+            key_lengths: given(Feature::KeyLengths).then(|| key_lengths.as_view()),
+            blocks: given(Feature::BlockSparse).then(|| BlockMask {
+                values: bits.as_view(),
+                strides: row(1),
+            }),
+            ..Inputs::new(q.as_view(), k.as_view(), v.as_view())
+        };
         judge.refusal(&name, argument, F::argument_of, || {
             let inputs = BackwardInputs {
-                forward: Inputs::new(q.as_view(), k.as_view(), v.as_view()),
+                forward,
                 o: o.as_view(),
                 lse: lse.as_view(),
                 d_o: d_o.as_view(),
@@ -219,26 +301,29 @@ fn arguments<T: Element, F: FusedBackward<T>>(judge: &mut Judge<'_>, device: &De
     }
 }
 
+/// The launches for one sequence.
+fn count<T: Element>(
+    device: &Device,
+    own: &impl FusedBackward<T>,
+    (heads, n, head_dim): (usize, usize, usize),
+    options: Options,
+) -> Launches {
+    let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, heads, n, head_dim), seed, normal));
+    let problem = attention::Problem::new("counted".to_owned(), q, k, v, options);
+    let problem = Problem::new(problem.stored_in(T::DTYPE));
+    let output = rounded(&problem, T::DTYPE);
+    launches(|| solve(device, own, &problem, &output, PACKED))
+}
+
 /// Each tensor is loaded at most once for each 32 rows of the other side, and o and dO once more
 /// for their dot products; no score goes to memory.
-fn counted<T: Element>(
-    judge: &mut Judge<'_>,
-    device: &Device,
-    forward: &impl Fused<T>,
-    own: &impl FusedBackward<T>,
-) {
+fn counted<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl FusedBackward<T>) {
     for (n, head_dim) in [(200, 64), (256, 128)] {
         if !own.has_head_dim(head_dim) {
             continue;
         }
-        let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, n, head_dim), seed, normal));
         let name = format!("n{n}_d{head_dim}");
-        let problem = attention::Problem::new(name.clone(), q, k, v, Options::default());
-        let problem = Problem::new(problem.stored_in(T::DTYPE));
-        let launches = match attend(device, forward, &problem) {
-            Ok(output) => launches(|| solve(device, own, &problem, &output)),
-            Err(error) => Some(Err(error.to_string())),
-        };
+        let launches = count(device, own, (2, n, head_dim), Options::default());
         let tensor = (2 * n * head_dim * size_of::<T>()) as u64; // bytes of q, k or v
         let rows = 2 * n as u64 * 4; // bytes of lse
         let tiles = n.div_ceil(32) as u64;
@@ -271,5 +356,31 @@ fn counted<T: Element>(
             let name = format!("{what}_backward_{name}");
             judge.counted(&name, unit, &launches, counter, limit);
         }
+    }
+    // A tile is skipped where no query sees a key: the rest is the share of the scores that are
+    // seen, and tiles at the edge.
+    let unmasked = count(device, own, (1, MASKED, 16), Options::default());
+    for (feature, name, options, permille) in [
+        (Feature::Causal, "causal", Options::default().causal(), 640),
+        (
+            Feature::Window,
+            "window_of_64",
+            Options::default().window(63, 0),
+            250,
+        ),
+    ] {
+        if judge.lacks().contains(&feature) {
+            continue;
+        }
+        let products = |launch: &LaunchProfile| launch.total.flops_f32 + launch.total.flops_tensor;
+        let flops = |launches: &Launches| match launches {
+            Some(Ok(all)) => all.iter().map(products).sum::<u64>(),
+            // Not counted here, or failed.
+            _ => 0,
+        };
+        let limit = flops(&unmasked) * permille / 1000;
+        let masked = count(device, own, (1, MASKED, 16), options);
+        let name = format!("{name}_backward_n{MASKED}");
+        judge.counted(&name, "FLOPs", &masked, products, limit);
     }
 }
