@@ -51,8 +51,10 @@ pub struct Story {
     pub subject: Subject,
     /// The tasks that are not written.
     pub unwritten: Vec<&'static Task>,
-    /// Its tokens, without those of the prompt.
+    /// Its tokens as they were heard, without those of the prompt.
     pub tokens: Vec<u32>,
+    /// Those of them that were heard before the program ended.
+    pub streamed: usize,
     /// The first place where the course's own decoder chooses another token, or ends and this story does not; `None` if there is none.
     pub differs: Option<usize>,
     /// The launches by the kernel's file: `exercises/stage4/kernels/flash.cu`.
@@ -119,18 +121,22 @@ pub fn tell(request: &Request<'_>, heard: &mut dyn FnMut(&str)) -> Result<Story,
         ..Run::default()
     });
     heard(request.prompt);
-    let (mut decoder, mut passed) = (text.decoder(), 0);
-    let tokens = (|| {
+    let (mut decoder, mut tokens) = (text.decoder(), Vec::new());
+    let returned = (|| {
         remote.load(&source)?;
         remote.batch(&(), room)?;
-        remote.tell(&prompt, most, text.end(), &mut |tokens| {
-            passed += tokens.len();
-            tokens.iter().for_each(|&token| heard(&decoder.push(token)));
+        remote.tell(&prompt, most, text.end(), &mut |passed| {
+            for &token in &passed[..passed.len().min(most - tokens.len())] {
+                heard(&decoder.push(token));
+                tokens.push(token);
+            }
         })
     })()
     .map_err(Error::Own)?;
-    for &token in &tokens[passed.min(tokens.len())..] {
+    let streamed = tokens.len();
+    for &token in &returned[streamed.min(returned.len())..] {
         heard(&decoder.push(token));
+        tokens.push(token);
     }
     heard(&decoder.finish());
 
@@ -153,6 +159,7 @@ pub fn tell(request: &Request<'_>, heard: &mut dyn FnMut(&str)) -> Result<Story,
         differs: (tokens != expected).then_some(differs.unwrap_or(ends)),
         launches,
         tokens,
+        streamed,
     })
 }
 

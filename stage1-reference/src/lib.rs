@@ -13,7 +13,8 @@
 //! `conformance` judges it. Without the feature `solution` only the interface and these are there:
 //! an exercise cannot call what it is to compute.
 //!
-//! All arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension.
+//! All arrays have the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. They may lie in
+//! memory in any order of the axes.
 //! `q` and `o` have `nq` rows, `k` and `v` have `nk`, and `k` and `v` may have fewer heads
 //! (grouped-query attention).
 //!

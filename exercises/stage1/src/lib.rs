@@ -3,9 +3,10 @@
 //! Fill in the two functions that say `TODO`. `cargo grade 1` judges them,
 //! `cargo grade hint mha` helps.
 //!
-//! Arrays are row-major with the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. The
-//! default scale and any other, and the causal mask are asked for; sizes may be anything, 0
-//! included. See `README.md` of `stage1-reference` for the formula and an example by hand.
+//! Arrays have the axes `[B, H, N, D]`: batch, heads, sequence, head dimension. They may lie in
+//! memory in any order of the axes. The default scale and any other, and the causal mask are asked
+//! for; sizes may be anything, 0 included. See `README.md` of `stage1-reference` for the formula
+//! and an example by hand.
 
 #![allow(unused_imports, unused_variables)] // remove this line when nothing is left to do
 

@@ -13,6 +13,7 @@ mod sandbox;
 pub use build::{BuildError, Program, build, build_story};
 pub use limits::Limits;
 pub use process::{Child, Lost};
+pub use resident::is_told as memory_is_told;
 pub use sandbox::note;
 
 pub use crate::clock::{Deadline, TooLong};

@@ -7,6 +7,7 @@ use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
 use gpu::profile::LaunchProfile;
 
 use super::{Judged, Means, agree, criterion, dishonest, finding};
+use crate::child::memory_is_told;
 use crate::clock::Stopwatch;
 use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::remote;
@@ -101,6 +102,9 @@ fn memory(exam: &dyn Exam, rig: &Rig<'_>) -> Option<String> {
     let (computed, resident) = rig.remote.growing(large);
     if let Err(error) = computed {
         return Some(error.to_string());
+    }
+    if resident.is_none() && memory_is_told() {
+        return Some("The program hides its memory from the system.".to_owned());
     }
     let calls = rig.remote.take_calls();
     let counted = calls.iter().map(|call| call.in_use.peak).max()?;

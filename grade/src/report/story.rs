@@ -11,8 +11,7 @@ pub fn render(story: &Story) -> String {
         let name = without_step(task);
         let whose = match (story.subject, story.unwritten.contains(&task)) {
             (Subject::Learner, false) => "yours",
-            (Subject::Learner, true) => "the solution's",
-            (Subject::Solution, _) => "the solution's",
+            _ => "the solution's",
         };
         text += &format!("{name:16}{whose:16}{}\n", ran(story, task));
     }
@@ -28,7 +27,7 @@ pub fn render(story: &Story) -> String {
             story.tokens.len()
         ),
         Some(place) => format!(
-            "The course's own decoder goes on otherwise from token {} on. Two tokens may be almost as likely; more often a task is \
+            "From token {} on, the course's own decoder chooses other tokens. Two tokens may be almost as likely; more often a task is \
              wrong:\n  cargo grade 4/flash 5 6\n",
             place + 1
         ),

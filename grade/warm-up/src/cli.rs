@@ -1,6 +1,7 @@
 //! The command: a line for each warm-up up to the first that stores nothing yet, once or at every save; the next one to do; a starter
 //! put back.
 
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -106,20 +107,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Prints what to read and to write for the first warm-up that is not done. Successful if all are.
+/// Prints what to read and to write for the first warm-up that is not done.
 fn next() -> anyhow::Result<ExitCode> {
     gpu::simulate()?;
     let next = next_of(&root().join(OWN))?;
-    let done = next.is_none();
     let all = "All warm-ups are done. `cargo grade next` has the first task.\n".to_owned();
     print(&next.unwrap_or(all))?;
-    Ok(match done {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    })
+    Ok(ExitCode::SUCCESS)
 }
 
-/// What to read and to write for the first warm-up of a folder that is not done.
+/// What to read and to write for the first warm-up of a folder that is not done. A starter is not judged, which would take
+/// the compiler.
 ///
 /// # Errors
 ///
@@ -128,11 +126,13 @@ pub fn next_of(folder: &Path) -> anyhow::Result<Option<String>> {
     for numbered in named(None)? {
         let (number, warm_up) = numbered;
         let file = file(numbered);
-        if judge(warm_up, &folder.join(&file))? == Verdict::Done {
+        let path = folder.join(&file);
+        let starter = starter(&root().join(SOLUTIONS).join(&file))?;
+        let begun = !fs::read_to_string(&path).is_ok_and(|text| text == starter);
+        if begun && judge(warm_up, &path)? == Verdict::Done {
             continue;
         }
         let (name, count) = (warm_up.name, WARM_UPS.len());
-        let starter = starter(&root().join(SOLUTIONS).join(&file))?;
         return Ok(Some(format!(
             "Next: warm-up {number} of {count}, {name}: {task}\n  read     {page}\n  write    {OWN}/{file}\n  \
              then     cargo warm-up {name} --watch   judges it at every save\n",

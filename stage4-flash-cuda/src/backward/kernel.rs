@@ -97,7 +97,7 @@ impl BackwardKernel {
             (Self::MmaKeysAndValues, _) => Some(Tile::new(32, 128, 128)),
             (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
             (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
-            // The only ones that a device of compute capability 7.5 has room for.
+            // Of the committed ones, those that a device of compute capability 7.5 has room for.
             (Self::LibraryKeysAndValues(_), 129..) => Some(Tile::new(8, 16, 64)),
             (Self::LibraryQueries(_), 129..) => Some(Tile::new(16, 8, 64)),
             (_, 65..) => Some(Tile::new(32, 32, 64)),

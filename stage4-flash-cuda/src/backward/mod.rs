@@ -72,10 +72,9 @@ impl Backward {
     /// The gradients of a loss by q, k and v, given its gradient by o: launches the
     /// [kernels](BackwardKernel) on `stream`, and does not wait.
     ///
-    /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. A hidden
-    /// score has no influence, whatever its value. No operation is atomic, so every run gives the
-    /// same bits. Allocates a float for each query; [`BackwardMode::Naive`] allocates four for each
-    /// score.
+    /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. No operation
+    /// is atomic, so every run gives the same bits. Allocates a float for each query;
+    /// [`BackwardMode::Naive`] allocates four for each score.
     ///
     /// # Errors
     ///

@@ -7,11 +7,12 @@ use crate::Rung;
 /// An implementation of the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BackwardMode {
-    /// Stage 2's way, in f32: weights and their gradients in device memory, seven launches. It
+    /// Stage 2's way, in f32: weights and their gradients in device memory, eight launches. It
     /// lacks [some options](BackwardMode::lacks).
     Naive,
     /// The library's kernels, which have every option, compiled for the head dimension: in f32, and
-    /// in half precision with products and sums in f32.
+    /// in half precision with products and sums in f32. A hidden score has no influence, whatever
+    /// its value.
     #[default]
     Library,
     /// `backward/1_recompute_*.cu`, in f32. It lacks [what rungs lack](Rung::LACKS).
