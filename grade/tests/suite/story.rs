@@ -133,7 +133,7 @@ fn a_story_of_other_tokens_says_from_where() {
     let report = render(&story);
     assert!(report.contains("6/demo          yours "), "{report}");
     assert!(
-        report.contains("goes on otherwise from token 1 on"),
+        report.contains("From token 1 on, the course's own decoder"),
         "{report}"
     );
 }
