@@ -81,9 +81,11 @@ pub fn problems(product: Product) -> Vec<Problem> {
         problems.push(Problem::new(product, [1, 1, 1], sizes, values));
     }
     // Rows that would be vectors of four, if the matrices did not begin beside one.
+    let even = Problem::new(product, [1, 2, 2], [32, 32, 48], Values::Normal);
     problems.push(Problem {
+        name: format!("{}_at_odd_places", even.name),
         layout: Layout::Odd,
-        ..Problem::new(product, [1, 2, 2], [32, 32, 48], Values::Normal)
+        ..even
     });
     problems
 }

@@ -103,12 +103,20 @@ fn memory(exam: &dyn Exam, rig: &Rig<'_>) -> Option<String> {
     if let Err(error) = computed {
         return Some(error.to_string());
     }
-    if resident.is_none() && memory_is_told() {
-        return Some("The program hides its memory from the system.".to_owned());
-    }
     let calls = rig.remote.take_calls();
     let counted = calls.iter().map(|call| call.in_use.peak).max()?;
-    // Memory may be taken past the allocator that counts.
+    too_much(counted, most, resident, memory_is_told())
+}
+
+/// What is wrong with a call that takes so many bytes by the allocator that counts, where `most` are enough, and makes the program's
+/// resident memory grow by so many, because memory may be taken past that allocator. `told` is true if the system tells of
+/// resident memory.
+fn too_much(counted: u64, most: u64, resident: Option<u64>, told: bool) -> Option<String> {
+    if told && resident.is_none() {
+        return Some(
+            "The system does not tell the grader how much memory the program takes.".to_owned(),
+        );
+    }
     let resident = resident.filter(|&bytes| bytes > MOST_RESIDENT);
     let peak = Some(counted).filter(|&bytes| bytes > most).or(resident);
     peak.map(|peak| {
@@ -367,6 +375,26 @@ mod tests {
         assert_eq!(share(10.0), 0.0);
         assert_eq!(share(f64::INFINITY), 0.0);
         assert_eq!(share(f64::NAN), 0.0);
+    }
+
+    #[test]
+    fn a_ratio_near_full_points_is_timed_more_often() {
+        let pairs = [0.5, 1.19, 1.2, 1.9, 2.0, 9.9, 10.0, f64::NAN].map(pairs_for);
+        assert_eq!(pairs, [3, 3, 27, 27, 9, 9, 3, 3]);
+    }
+
+    #[test]
+    fn memory_counts_by_the_allocator_and_past_it() {
+        let fits = Some(MOST_RESIDENT);
+        assert_eq!(too_much(10, 10, fits, true), None);
+        let says = |counted, resident, told| too_much(counted, 10, resident, told).unwrap();
+        assert!(says(11, fits, true).contains("take 11 bytes"));
+        let past = MOST_RESIDENT + 1;
+        assert!(says(10, Some(past), true).contains(&format!("take {past} bytes")));
+        // A program that the system does not tell of, and a system that tells of none.
+        assert!(says(10, None, true).contains("does not tell"));
+        assert_eq!(too_much(10, 10, None, false), None);
+        assert!(says(11, None, false).contains("take 11 bytes"));
     }
 
     #[test]

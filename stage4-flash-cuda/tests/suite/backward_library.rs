@@ -128,12 +128,22 @@ fn no_bit_depends_on_the_schedule() {
     });
 }
 
+/// The same with every tile.
+#[test]
+#[ignore = "a sweep"]
+fn no_bit_of_any_tile_depends_on_the_schedule() {
+    let name = "backward_library::no_bit_of_any_tile_depends_on_the_schedule";
+    on_host_threads(name, || {
+        judge::<f32>(BackwardMode::Library, Part::Schedules, Choice::All(4))
+    });
+}
+
 #[test]
 #[ignore = "a sweep"]
 fn no_bit_depends_on_the_schedule_in_half_precision() {
     let name = "backward_library::no_bit_depends_on_the_schedule_in_half_precision";
     on_host_threads(name, || {
-        judge::<f16>(BackwardMode::Library, Part::Schedules, Choice::All(3))
+        judge::<f16>(BackwardMode::Library, Part::Schedules, Choice::All(4))
     });
 }
 
