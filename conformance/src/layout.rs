@@ -17,6 +17,9 @@ pub enum Layout {
     Sparse,
     /// As packed, from the second float of the buffer on: no vector of two floats begins at a row.
     Odd,
+    /// As packed, from the third float of the buffer on: where rows have a multiple of four floats,
+    /// a vector of two begins at each, and none of four.
+    Even,
     /// The first N rows of a cache `[B, H, N + 28, D]`.
     Cache,
 }
@@ -31,6 +34,7 @@ impl Layout {
         match self {
             Self::Packed => (nested(rows, columns), 0),
             Self::Odd => (nested(rows, columns), 1),
+            Self::Even => (nested(rows, columns), 2),
             Self::SequenceFirst => ([rows * heads * columns, columns, heads * columns], 0),
             Self::Sparse => (nested(rows, columns + 3), 3),
             Self::Cache => (nested(rows + 28, columns), 0),
@@ -145,6 +149,7 @@ mod tests {
             Layout::SequenceFirst,
             Layout::Sparse,
             Layout::Odd,
+            Layout::Even,
             Layout::Cache,
         ] {
             let input = Strided::input(&array, layout);

@@ -34,7 +34,7 @@ pub struct Problem {
     /// False if the log-sum-exp is not asked for, where a call can say so.
     pub wants_lse: bool,
     /// How q, k, v and o lie in device memory, if a suite does not choose it.
-    pub layout: Layout,
+    pub layouts: [Layout; 4],
     dtype: Dtype,
     /// The values of q and k, or the scale, are extreme.
     extreme: bool,
@@ -105,23 +105,34 @@ pub fn in_pieces() -> Problem {
     Problem::new(name, q, k, v, Options::default())
 }
 
-/// Rows that would be vectors of four, if the tensors did not begin beside one.
+/// Rows that would be vectors of four, if the tensors, or one of q, k, v and o, did not begin beside
+/// one.
 ///
-/// It is not in the table: some rungs refuse them.
-pub fn at_odd_places() -> Problem {
+/// They are not in the table: some rungs refuse them.
+pub fn at_odd_places() -> Vec<Problem> {
     let rows_of = |rows, seed| tensor((1, 2, rows, 64), seed, normal);
     let [q, k, v] = [rows_of(17, 31), rows_of(33, 32), rows_of(33, 33)];
-    Problem {
+    let problem = |layouts, which| Problem {
         extreme: true,
-        layout: Layout::Odd,
+        layouts,
         ..Problem::new(
-            "b1_h2_nq17_nk33_d64_at_odd_places".to_owned(),
-            q,
-            k,
-            v,
+            format!("b1_h2_nq17_nk33_d64{which}"),
+            q.clone(),
+            k.clone(),
+            v.clone(),
             Options::default(),
         )
-    }
+    };
+    let alone = ["q", "k", "v", "o"].map(|name| {
+        let layouts = ["q", "k", "v", "o"].map(|other| match other == name {
+            true => Layout::Odd,
+            false => Layout::Packed,
+        });
+        problem(layouts, format!("_{name}_at_an_odd_place"))
+    });
+    let odd = problem([Layout::Odd; 4], "_at_odd_places".to_owned());
+    let even = problem([Layout::Even; 4], "_at_even_places".to_owned());
+    [odd, even].into_iter().chain(alone).collect()
 }
 
 impl Problem {
@@ -140,7 +151,7 @@ impl Problem {
             v,
             options,
             wants_lse: true,
-            layout: Layout::Packed,
+            layouts: [Layout::Packed; 4],
             dtype: Dtype::F32,
             extreme: false,
         }

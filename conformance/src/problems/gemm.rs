@@ -23,7 +23,7 @@ pub struct Problem {
     /// The place of `b`.
     pub product: Product,
     /// How a, b and c lie in device memory: packed, or at odd places.
-    pub layout: Layout,
+    pub layouts: [Layout; 3],
     /// The values are extreme.
     extreme: bool,
 }
@@ -41,6 +41,9 @@ enum Values {
     /// Normal, and infinite in the last term of the first row and of the first column: a term
     /// that is repeated beyond an edge, times 0, is NaN.
     Infinite,
+    /// Normal, and infinite in the first term of the second row and of the second column: what
+    /// lies behind the last term of the first, times 0, is NaN.
+    InfiniteBehind,
 }
 
 /// All problems for one of the products.
@@ -77,16 +80,26 @@ pub fn problems(product: Product) -> Vec<Problem> {
     for (values, sizes) in [
         (Values::Outliers, [65, 65, 129]),
         (Values::Infinite, [17, 33, 19]),
+        (Values::InfiniteBehind, [17, 33, 19]),
     ] {
         problems.push(Problem::new(product, [1, 1, 1], sizes, values));
     }
-    // Rows that would be vectors of four, if the matrices did not begin beside one.
-    let even = Problem::new(product, [1, 2, 2], [32, 32, 48], Values::Normal);
-    problems.push(Problem {
-        name: format!("{}_at_odd_places", even.name),
-        layout: Layout::Odd,
-        ..even
-    });
+    // Rows that would be vectors of four, if the matrices, or one of them, did not begin beside one.
+    let (odd, packed) = (Layout::Odd, Layout::Packed);
+    for (which, layouts) in [
+        ("at_odd_places", [odd; 3]),
+        ("at_even_places", [Layout::Even; 3]),
+        ("a_at_an_odd_place", [odd, packed, packed]),
+        ("b_at_an_odd_place", [packed, odd, packed]),
+        ("c_at_an_odd_place", [packed, packed, odd]),
+    ] {
+        let even = Problem::new(product, [1, 2, 2], [32, 32, 48], Values::Normal);
+        problems.push(Problem {
+            name: format!("{}_{which}", even.name),
+            layouts,
+            ..even
+        });
+    }
     problems
 }
 
@@ -125,6 +138,7 @@ impl Problem {
             Values::Normal => ("", normal),
             Values::Outliers => ("_outliers", outlier),
             Values::Infinite => ("_infinite", normal),
+            Values::InfiniteBehind => ("_infinite_behind", normal),
         };
         let mut problem = Self {
             name: format!("b{batch}_h{heads}{b_label}_m{m}_n{n}_k{k}{value_label}"),
@@ -134,12 +148,17 @@ impl Problem {
                 0.5 + value(seed, i)
             }),
             product,
-            layout: Layout::Packed,
+            layouts: [Layout::Packed; 3],
             extreme: !matches!(values, Values::Normal),
         };
-        if let Values::Infinite = values {
-            problem.a[[0, 0, 0, k - 1]] = f32::INFINITY;
-            let [row, column] = product.b(0, k - 1);
+        let infinite = match values {
+            Values::Infinite => Some((0, k - 1)),
+            Values::InfiniteBehind => Some((1, 0)),
+            Values::Normal | Values::Outliers => None,
+        };
+        if let Some((i, term)) = infinite {
+            problem.a[[0, 0, i, term]] = f32::INFINITY;
+            let [row, column] = product.b(i, term);
             problem.b[[0, 0, row, column]] = f32::INFINITY;
         }
         problem
@@ -162,7 +181,7 @@ impl super::Problem for Problem {
     }
 
     fn needs_care(&self) -> bool {
-        let odd = self.layout != Layout::Packed;
+        let odd = self.layouts != [Layout::Packed; 3];
         self.extreme || odd || self.a.is_empty() || self.b.is_empty()
     }
 

@@ -104,8 +104,8 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them, ties, an end, and no token: see
-/// [`tied`], [`ended`] and [`no_token`].
+/// Stories of the storyteller, as transformers continues them, ties, logits below 0, an end, and no
+/// token: see [`tied`], [`below_zero`], [`ended`] and [`no_token`].
 ///
 /// # Panics
 ///
@@ -135,6 +135,7 @@ pub fn problems() -> Vec<Problem> {
     let small = [
         tied(2),
         tied(usize::MAX),
+        below_zero(),
         ended(MOST),
         ended(usize::MAX),
         no_token(),
@@ -166,18 +167,42 @@ pub fn random(seed: u64) -> Problem {
 ///
 /// If the checkpoint is not in its folder beside this package.
 pub fn tied(alike: usize) -> Problem {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stage6-pipeline/fixtures");
-    let files = ModelFiles::read(&folder.join("tiny-gpt2"));
-    let mut files = files.unwrap_or_else(|error| panic!("{error}"));
-    for file in &mut files.weights {
-        let bytes = file.contents().unwrap_or_else(|error| panic!("{error}"));
-        file.bytes = Bytes::Memory(with_equal_rows(bytes, "wte.weight", alike).into());
-    }
+    let source = tiny_gpt2(|bytes| {
+        change(bytes, "wte.weight", |data, row| {
+            for group in data.chunks_mut(row.saturating_mul(alike)) {
+                let (first, others) = group.split_at_mut(row);
+                others
+                    .chunks_mut(row)
+                    .for_each(|other| other.copy_from_slice(first));
+            }
+        });
+    });
     let name = match alike {
         2 => "tied",
         _ => "all_tied",
     };
-    continued(name.to_owned(), Source::Files(files), vec![4, 9, 2])
+    continued(name.to_owned(), source, vec![4, 9, 2])
+}
+
+/// The continuation by a decoder all of whose logits are far below 0: the likeliest token has the
+/// largest of them.
+///
+/// # Panics
+///
+/// As [`tied`] does.
+pub fn below_zero() -> Problem {
+    // The first column of the output matrix is 1, and what meets it about -100.
+    let source = tiny_gpt2(|bytes| {
+        change(bytes, "wte.weight", |data, row| {
+            for row in data.chunks_mut(row) {
+                row[..4].copy_from_slice(&1f32.to_le_bytes());
+            }
+        });
+        change(bytes, "ln_f.bias", |data, _| {
+            data[..4].copy_from_slice(&(-100f32).to_le_bytes());
+        });
+    });
+    continued("below_zero".to_owned(), source, vec![4, 9, 2])
 }
 
 /// A text that ends before one of several tokens, which are in descending order, although it may
@@ -251,8 +276,21 @@ fn continued(name: String, source: Source, prompt: Vec<u32>) -> Problem {
     }
 }
 
-/// The bytes of a safetensors file, with `alike` rows of a tensor equal to the first of them.
-fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str, alike: usize) -> Vec<u8> {
+/// A small checkpoint whose weights in f32 were changed.
+fn tiny_gpt2(change: impl Fn(&mut [u8])) -> Source {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stage6-pipeline/fixtures");
+    let files = ModelFiles::read(&folder.join("tiny-gpt2"));
+    let mut files = files.unwrap_or_else(|error| panic!("{error}"));
+    for file in &mut files.weights {
+        let mut bytes = file.contents().unwrap_or_else(|error| panic!("{error}"));
+        change(&mut bytes);
+        file.bytes = Bytes::Memory(bytes.into());
+    }
+    Source::Files(files)
+}
+
+/// Changes a tensor in the bytes of a safetensors file: `edit` gets its data, and the bytes of a row.
+fn change(bytes: &mut [u8], tensor: &str, edit: impl Fn(&mut [u8], usize)) {
     let fits = "a file of safetensors";
     let (length, rest) = bytes.split_first_chunk().expect(fits);
     let data = 8 + u64::from_le_bytes(*length) as usize;
@@ -262,14 +300,8 @@ fn with_equal_rows(mut bytes: Vec<u8>, tensor: &str, alike: usize) -> Vec<u8> {
         let number = |x: &serde_json::Value| x.as_u64().expect(fits) as usize;
         let [begin, end] = [0, 1].map(|i| data + number(&entry["data_offsets"][i]));
         let row = (end - begin) / number(&entry["shape"][0]);
-        for group in bytes[begin..end].chunks_mut(row.saturating_mul(alike)) {
-            let (first, others) = group.split_at_mut(row);
-            others
-                .chunks_mut(row)
-                .for_each(|other| other.copy_from_slice(first));
-        }
+        edit(&mut bytes[begin..end], row);
     }
-    bytes
 }
 
 #[cfg(test)]
@@ -286,6 +318,12 @@ mod tests {
         let next = problem.continuation[0] as usize;
         assert_eq!(rows[2][next], rows[2][next + 1]);
         assert_eq!(tied(usize::MAX).continuation, [0; MOST]);
+        let problem = below_zero();
+        assert!(problem.continuation.len() > 3, "{problem:?}");
+        assert!(!problem.continuation.contains(&0), "{problem:?}");
+        let (architecture, weights) = problem.source.load(&Host).unwrap();
+        let rows = logits(&architecture, &weights, &problem.prompt);
+        assert!(rows.iter().flatten().all(|&x| x < -1.0), "{rows:?}");
         let ended = ended(MOST);
         assert!(ended.end.is_sorted_by(|a, b| a > b), "{:?}", ended.end);
         assert!(!ended.continuation.is_empty());

@@ -90,7 +90,14 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
     // More elements than a tile has.
     problems.push(Problem::new([1, 5000, 2], axis, Values::Late));
     // Rows that would be vectors of four, if x did not begin beside one.
-    problems.push(Problem::new([1, 256, 5], axis, Values::Normal).at_odd_place());
+    for (place, layout) in [("an_odd", Layout::Odd), ("an_even", Layout::Even)] {
+        let problem = Problem::new([1, 256, 5], axis, Values::Normal);
+        problems.push(Problem {
+            name: format!("{}_at_{place}_place", problem.name),
+            layout,
+            ..problem
+        });
+    }
     // Nothing to normalise over, no vectors, no batches.
     problems.push(Problem::new([2, 0, 3], axis, Values::Normal));
     problems.push(Problem::new([2, 5, 0], axis, Values::Normal));
@@ -161,14 +168,6 @@ impl Problem {
                     | Values::EmptyVectors
                     | Values::Plus1e8
             ),
-        }
-    }
-
-    fn at_odd_place(self) -> Self {
-        Self {
-            name: format!("{}_at_odd_place", self.name),
-            layout: Layout::Odd,
-            ..self
         }
     }
 }

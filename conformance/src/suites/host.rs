@@ -173,10 +173,18 @@ fn uses(feature: Feature) -> Option<(Options, &'static str)> {
 fn arguments<A: Attend>(judge: &mut Judge<'_>, own: &A) {
     let lacked = judge.lacks().iter().filter_map(|&feature| uses(feature));
     let shape = (1, 1, 65, 8);
-    let lacked = lacked.map(|(options, name)| (name, [shape; 3], options, "options"));
-    for (name, shapes, options, argument) in bad_arguments().into_iter().chain(lacked) {
+    // What is refused is refused beside what is not.
+    let lacked = lacked.flat_map(|(options, name)| {
+        let causal = (format!("{name}_and_causal"), options.clone().causal());
+        [(name.to_owned(), options), causal]
+    });
+    let lacked = lacked.map(|(name, options)| (name, [shape; 3], options, "options"));
+    let bad = bad_arguments().into_iter();
+    let bad =
+        bad.map(|(name, shapes, options, argument)| (name.to_owned(), shapes, options, argument));
+    for (name, shapes, options, argument) in bad.chain(lacked) {
         let [q, k, v] = shapes.map(Array4::<f32>::zeros);
-        judge.refusal(name, argument, A::argument_of, || {
+        judge.refusal(&name, argument, A::argument_of, || {
             let result = own.attend(q.view(), k.view(), v.view(), &options);
             (result.map(|_| ()), true)
         });

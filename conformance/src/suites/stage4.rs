@@ -61,8 +61,9 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 let plain = |problem: &Problem| {
                     let Sizes { nq, nk, .. } = problem.sizes();
                     match (nq, nk) {
-                        (17, _) => problem.options == Options::default(),
-                        (65, 65) => problem.options == Options::default().causal(),
+                        (17, _) | (_, 0) => problem.options == Options::default(),
+                        // Whole tiles of queries see no key with 129 queries and one key.
+                        (65, 65) | (129, 1) => problem.options == Options::default().causal(),
                         _ => false,
                     }
                 };

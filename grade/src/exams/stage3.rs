@@ -2,15 +2,23 @@
 
 use conformance::problems::{Step, attention};
 use conformance::{AnyError, Judge, suites};
+use ndarray::Array4;
 use stage1_reference::{Attend, Feature};
 use stage3_flash_cpu::Flash as Solution;
 
-use super::stage1::{LACKS, attend, explain_attention};
+use super::stage1::{LACKS, attend, explain_attention, tensors};
 use super::{Exam, Input, Place, Rig, Whose, by, in_table};
 use crate::cause::{Explanation, Wrong};
 
 /// Keys of [`Input::Large`], for 64 queries: a few tiles of queries, if not one.
 const LONG: usize = 1 << 16;
+
+/// The same tensor, each of whose matrices lies by columns in memory.
+fn by_columns(tensor: Array4<f32>) -> Array4<f32> {
+    let turned = tensor.permuted_axes([0, 1, 3, 2]);
+    let turned = turned.as_standard_layout().into_owned();
+    turned.permuted_axes([0, 1, 3, 2])
+}
 
 /// A step of FlashAttention-2 on the CPU.
 pub(super) struct Flash(pub Step);
@@ -54,7 +62,8 @@ impl Exam for Flash {
         }
     }
 
-    /// The scores of four queries of [`Input::Large`]: more than tiles need, however many keys there are.
+    /// The scores of four queries of [`Input::Large`]: more than tiles need, however many keys there are, and less than a packed copy
+    /// of all keys and values.
     fn most_memory(&self) -> Option<u64> {
         Some((4 * LONG * size_of::<f32>()) as u64)
     }
@@ -66,13 +75,16 @@ impl Exam for Flash {
             (Input::Timed(seed), Step::Online) => ([4, 512, 512, 64], seed),
             (Input::Timed(seed), Step::Ragged) => ([4, 250, 1000, 64], seed),
             (Input::Timed(seed), _) => ([4, 1024, 1024, 64], seed),
-            (Input::Large, _) => ([1, 64, LONG, 1], 0),
+            (Input::Large, _) => ([1, 64, LONG, 3], 0),
             (other, _) => return Err(other.missing()),
         };
         let causal = self.0 == Step::Causal && input != Input::Large;
-        let (q, k) = ((1, heads, nq, head_dim), (1, heads, nk, head_dim));
+        let mut all = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim), seed);
+        if input == Input::Large {
+            all = all.map(by_columns);
+        }
         by!(whose, rig.remote, &Solution, |own| attend(
-            own, q, k, causal, seed
+            own, &all, causal
         ))
     }
 }

@@ -91,9 +91,9 @@ impl Exam for Flash {
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage4::attention(judge, rig.device, rig.remote);
         let mut others = attention::whole();
-        others.push(attention::at_odd_places());
+        others.extend(attention::at_odd_places());
         in_table(judge, others, |problem, output| {
-            *output = suites::stage4::solve(rig.device, rig.remote, problem, [problem.layout; 4])?;
+            *output = suites::stage4::solve(rig.device, rig.remote, problem, problem.layouts)?;
             Ok(())
         });
     }

@@ -34,6 +34,9 @@ pub(super) enum Values {
     /// Logits that grow by 12.3 every 128 keys: a maximum that may lag behind by 20 powers of two
     /// leaves weights that half precision does not hold.
     Rising,
+    /// Logits of about 0, and of 84 from the 65th key on: their exponentials by a maximum of 0 are
+    /// within f32, and the sum of a hundred is not.
+    Step84,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,
     /// Normal with rare values of ten times the size.
@@ -208,6 +211,7 @@ impl Row {
             Values::Late => "_minus1e4_late_outlier",
             Values::Plus85 => "_plus85",
             Values::Rising => "_rising",
+            Values::Step84 => "_step84",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
@@ -268,17 +272,8 @@ impl Row {
                 huge(q_shape, 31, 34.0, Sign::Plus),
                 huge(k_shape, 32, 20.0, Sign::Plus),
             ),
-            Values::Rising => {
-                let half = |seed, i| 0.5 * normal(seed, i);
-                let (mut q, mut k) = (tensor(q_shape, 31, half), tensor(k_shape, 32, half));
-                q.slice_mut(s![.., .., .., 0]).fill((d as f32).sqrt());
-                for (j, mut of_key) in k.axis_iter_mut(Axis(2)).enumerate() {
-                    of_key
-                        .slice_mut(s![.., .., 0])
-                        .fill(12.3 * (j / 128) as f32);
-                }
-                (q, k)
-            }
+            Values::Rising => by_key(q_shape, k_shape, |j| 12.3 * (j / 128) as f32),
+            Values::Step84 => by_key(q_shape, k_shape, |j| if j < 64 { 0.0 } else { 84.0 }),
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
@@ -376,6 +371,22 @@ pub(in crate::problems) fn huge(
 /// [`huge`]: a loop over tiles of keys finds its maximum late.
 pub(in crate::problems) fn late(k: &mut ArrayViewMut3<'_, f32>, n: usize) {
     k.slice_mut(s![.., n - 2, 0]).mapv_inplace(|x| x + 4.0);
+}
+
+/// Queries and keys whose logits are about `logit` of the key's number.
+fn by_key(
+    q_shape: [usize; 4],
+    k_shape: [usize; 4],
+    logit: impl Fn(usize) -> f32,
+) -> (Array4<f32>, Array4<f32>) {
+    let half = |seed, i| 0.5 * normal(seed, i);
+    let (mut q, mut k) = (tensor(q_shape, 31, half), tensor(k_shape, 32, half));
+    q.slice_mut(s![.., .., .., 0])
+        .fill((q_shape[3] as f32).sqrt());
+    for (j, mut of_key) in k.axis_iter_mut(Axis(2)).enumerate() {
+        of_key.slice_mut(s![.., .., 0]).fill(logit(j));
+    }
+    (q, k)
 }
 
 /// Rows that are 100 in one element and 0 elsewhere.

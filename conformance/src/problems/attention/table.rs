@@ -37,6 +37,7 @@ pub(super) fn whole() -> Vec<Row> {
         Row::new(1, 2, 192, 128, 128),
         Row::new(1, 2, 64, 128, 64).values(both),
         Row::new(1, 2, 64, 384, 64).values(Values::Rising),
+        Row::new(1, 2, 64, 256, 64).values(Values::Step84),
         Row::new(1, 1, 64, 1024, 64).values(Values::Late),
     ]
 }

@@ -62,10 +62,10 @@ fn computed(
     match part {
         Part::Table => {
             let many = many_matrices(1, 1, Options::default());
-            let others = [many, in_pieces(), at_odd_places()];
+            let others = [many, in_pieces()].into_iter().chain(at_odd_places());
             let all = problems().into_iter().chain(others);
             judge.problems(part, all, |problem, output| {
-                fill(problem, [problem.layout; 4], output)
+                fill(problem, problem.layouts, output)
             });
         }
         Part::Strided => {
@@ -123,8 +123,11 @@ pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Out
     if heads != sizes.kv_heads {
         return Err("packed attention has no grouped heads".into());
     }
-    let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| device.input(x, problem.layout));
-    let mut o = device.output(problem.q.dim(), problem.layout);
+    let [q_layout, k_layout, v_layout, o_layout] = problem.layouts;
+    let q = device.input(&problem.q, q_layout);
+    let k = device.input(&problem.k, k_layout);
+    let v = device.input(&problem.v, v_layout);
+    let mut o = device.output(problem.q.dim(), o_layout);
     let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
     let mut device_lse = device.upload(&lse);
     own.run(Call::Attention {

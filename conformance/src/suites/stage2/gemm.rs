@@ -76,7 +76,7 @@ fn computed(
     };
     match part {
         Part::Table => judge.problems(part, problems(product), |problem, output| {
-            fill(problem, [problem.layout; 3], output)
+            fill(problem, problem.layouts, output)
         }),
         Part::Strided => {
             let heads = |problem: &Problem| problem.a.dim().1 > 1 && problem.a.len() < 10_000;
@@ -137,8 +137,12 @@ pub fn solve(
     if heads != b_heads {
         return Err("packed products have no grouped heads".into());
     }
-    let [a, b] = [&problem.a, &problem.b].map(|x| device.input(x, problem.layout));
-    let mut c = device.output((batch, heads, m, n), problem.layout);
+    let [a_layout, b_layout, c_layout] = problem.layouts;
+    let (a, b) = (
+        device.input(&problem.a, a_layout),
+        device.input(&problem.b, b_layout),
+    );
+    let mut c = device.output((batch, heads, m, n), c_layout);
     own.run(Call::Gemm {
         a: a.view(),
         b: b.view(),

@@ -14,7 +14,7 @@ use gpu::profile::Counters;
 use stage2_naive_cuda::{Kernels, Steps, Strides};
 
 use crate::Element;
-use crate::device::{Device, launches};
+use crate::device::{self, Device, launches};
 use crate::{AnyError, Judge};
 
 pub use attention::{attention, solve as solve_attention};
@@ -106,13 +106,13 @@ pub(super) fn schedules(
     under_seeds(judge, name, 10, compute);
 }
 
-/// Computes the same under as many seeds: see [`Judge::same_bits`].
+/// Computes the same under as many seeds, or fewer: see [`Judge::same_bits`].
 pub(super) fn under_seeds(
     judge: &mut Judge<'_>,
     name: &str,
     seeds: u64,
     mut compute: impl FnMut() -> Result<Vec<f32>, AnyError>,
 ) {
-    let seeds = (0..seeds).map(Seed);
+    let seeds = (0..device::schedules(seeds)).map(Seed);
     judge.same_bits(name, seeds, |seed| gpu::with_seed(seed.0, &mut compute));
 }

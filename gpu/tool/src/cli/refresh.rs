@@ -30,7 +30,8 @@ pub struct Arguments {
     #[arg(long)]
     all: bool,
 
-    /// Compile all variants and write none; fail if a file differs from what would be written.
+    /// Compile all variants and write none; fail if a file's key or PTX differs. With `--all`, also
+    /// if its resource report does, which takes four times as long.
     #[arg(long)]
     check: bool,
 }
@@ -56,12 +57,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         variants.retain(|variant| !variant.is_current());
     }
 
+    let extent = if arguments.check && !arguments.all {
+        Extent::Ptx
+    } else {
+        Extent::File
+    };
     let mut changes: Vec<(String, Change)> = Vec::new();
     if !variants.is_empty() {
-        let texts =
-            compile_all(&variants, &pinned_compiler(&root)?).context("no file was changed")?;
+        let nvrtc = pinned_compiler(&root)?;
+        let texts = compile_all(&variants, &nvrtc, extent).context("no file was changed")?;
         for (variant, text) in variants.iter().zip(texts) {
-            if fs::read_to_string(&variant.path).is_ok_and(|current| current == text) {
+            if variant.has(&text, extent) {
                 continue;
             }
             let line = format!("write {}", shown(&variant.path));
@@ -88,6 +94,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         print(&format!("{line}\n"))?;
     }
     Ok(())
+}
+
+/// How much of a file is made and compared.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// The PTX. The key stands for the rest, which is made from the same.
+    Ptx,
+    /// The whole file. Its resource report takes a compilation for each reported architecture.
+    File,
 }
 
 /// Change of a file by `refresh`.
@@ -124,30 +139,50 @@ impl Variant {
         ptx_file::key(&text) == Some(&self.unit.key())
     }
 
+    /// True if the file has this text to this extent.
+    fn has(&self, text: &str, extent: Extent) -> bool {
+        let current = fs::read_to_string(&self.path).unwrap_or_default();
+        match extent {
+            Extent::Ptx => {
+                self.is_current()
+                    && current.ends_with(text)
+                    && !ptx_file::resources(&current).is_empty()
+            }
+            Extent::File => current == text,
+        }
+    }
+
     /// The text that the file should have. Tells on standard error what was compiled, and how long
     /// it took.
-    fn compile(&self, nvrtc: &Nvrtc, progress: &str) -> anyhow::Result<String> {
+    fn compile(&self, nvrtc: &Nvrtc, extent: Extent, progress: &str) -> anyhow::Result<String> {
         let constants = self.unit.constants().iter();
         let constants: String = constants
             .map(|(name, value)| format!(" {name}={value}"))
             .collect();
         let start = Instant::now();
-        let compiled = confined::with(nvrtc, |nvrtc| PtxFile::compile(nvrtc, &self.unit));
+        let compiled = confined::with(nvrtc, |nvrtc| match extent {
+            Extent::Ptx => nvrtc
+                .compile(&self.unit)
+                .map(|made| (made.ptx, made.log.trim().to_owned())),
+            Extent::File => {
+                PtxFile::compile(nvrtc, &self.unit).map(|file| (file.text, file.warnings))
+            }
+        });
         let seconds = start.elapsed().as_secs_f64();
         eprintln!(
             "{progress}: {}{constants} ({seconds:.1} s)",
             self.unit.path()
         );
-        let file = compiled?;
-        if !file.warnings.is_empty() {
-            eprintln!("{}", file.warnings);
+        let (text, warnings) = compiled?;
+        if !warnings.is_empty() {
+            eprintln!("{warnings}");
         }
-        Ok(file.text)
+        Ok(text)
     }
 }
 
 /// The texts of the variants, in their order, compiled on all processors.
-fn compile_all(variants: &[Variant], nvrtc: &Nvrtc) -> anyhow::Result<Vec<String>> {
+fn compile_all(variants: &[Variant], nvrtc: &Nvrtc, extent: Extent) -> anyhow::Result<Vec<String>> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let texts: Vec<_> = variants.iter().map(|_| OnceLock::new()).collect();
@@ -161,7 +196,8 @@ fn compile_all(variants: &[Variant], nvrtc: &Nvrtc) -> anyhow::Result<Vec<String
                         return;
                     };
                     let progress = format!("{} of {}", index + 1, variants.len());
-                    let text = texts[index].get_or_init(|| variant.compile(nvrtc, &progress));
+                    let text =
+                        texts[index].get_or_init(|| variant.compile(nvrtc, extent, &progress));
                     if text.is_err() {
                         failed.store(true, Ordering::Relaxed);
                     }

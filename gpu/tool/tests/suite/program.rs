@@ -129,6 +129,23 @@ fn check_lists_what_differs_and_changes_nothing() {
     stale.omits("N_4").omits("README");
     assert_eq!(ptx(&root), before);
     assert!(run(&["refresh"]).success);
+
+    // The resource report takes a compilation for each architecture: `--all` compares it.
+    let path = root.join("p/ptx/a.ptx");
+    let good = fs::read_to_string(&path).unwrap();
+    let edited = good.replacen("registers ", "registers 1", 1);
+    assert_ne!(edited, good);
+    fs::write(&path, edited).unwrap();
+    assert!(run(&["refresh", "--check"]).success);
+    run(&["refresh", "--check", "--all"])
+        .fails()
+        .says("write p/ptx/a.ptx");
+    fs::write(&path, good.replacen("// sm_", "// ", 3)).unwrap();
+    run(&["refresh", "--check"])
+        .fails()
+        .says("write p/ptx/a.ptx");
+    fs::write(&path, good).unwrap();
+
     let names: Vec<String> = ptx(&root).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["README.md", "a-N_4.ptx", "a.ptx"]);
 }
