@@ -74,8 +74,8 @@ impl Model {
     pub fn step(&mut self, tokens: &[i32], targets: &[i32]) -> Result<f64> {
         let (device, head) = (&self.device, &mut self.head);
         let targets = device.stream.clone_htod(targets)?;
-        // An embedding is a product with rows of 0 but for two 1: the token and its position. Larger
-        // models read the two rows of weights instead.
+        // An embedding is a product with rows that have two ones: the token and its position. Large
+        // models read those two rows of weights instead.
         let vocabulary = head.rows;
         let mut ones = vec![0.0; tokens.len() * (vocabulary + CONTEXT)];
         for (i, row) in ones.chunks_exact_mut(vocabulary + CONTEXT).enumerate() {
@@ -84,7 +84,7 @@ impl Model {
         }
         let ones = device.stream.clone_htod(&ones)?;
 
-        // Forward. x is the residual path, [BATCH · CONTEXT, WIDTH]: each half of a layer adds to it.
+        // Forward. x is the residual path, [BATCH · CONTEXT, WIDTH], to which each half adds.
         let mut x = self.embedding.forward(device, &ones)?;
         let mut kept = Vec::new(); // what the backward pass reads
         for [query, key, value, output, up, down] in &self.layers {
@@ -108,7 +108,7 @@ impl Model {
         ));
         let d_logits = logits;
 
-        // Backward. dx is the gradient by x, to which each half adds what comes through its norm.
+        // Backward. dx is the gradient by x: each half adds to it what comes through its norm.
         let mut dx = device.stream.alloc_zeros(x.len())?;
         let dh = head.backward(device, &h[0], &d_logits)?;
         device.rms_norm_backward(&mut dx, &dh, &h)?;
