@@ -11,7 +11,8 @@ const OTHERS: [&str; 2] = ["cuda-sim", "kernel-corpus"];
 /// The kernel files of the course, from the workspace's root.
 fn kernels() -> Vec<PathBuf> {
     let files = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
-    let packages = files(root().to_owned()).filter(|package| {
+    let packages = files(root().to_owned()).chain(files(root().join("examples")));
+    let packages = packages.filter(|package| {
         let name = package.file_name();
         !OTHERS.iter().any(|other| name == *other)
     });

@@ -114,6 +114,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "storyteller",
         ],
     ),
+    (
+        "training",
+        &["bench-kit", "gpu", "stage2-naive-cuda", "stage4-flash-cuda"],
+    ),
     ("warm-up", &["gpu", "gpu-tool"]),
 ];
 
