@@ -100,9 +100,9 @@ impl Kernels {
     /// # Errors
     ///
     /// An option that the variant lacks, a probability of dropout that is not in `[0, 1)`, sizes
-    /// that do not divide, views too short for their strides, overlapping rows of `o`, a view on another
-    /// device, sizes beyond 2³⁰: see [`Error`]. All are found before the first launch. After it,
-    /// only the driver can fail.
+    /// that do not divide, views too short for their strides, overlapping rows of `o`, a view on
+    /// another device, sizes beyond 2³⁰: see [`Error`]. All are found before the first launch.
+    /// After it, only the driver can fail.
     pub fn attention(
         &self,
         variant: Variant,
