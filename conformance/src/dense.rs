@@ -1,7 +1,9 @@
 //! The gradient of attention by the textbook, in f64: the oracle of the backward pass.
 
 use ndarray::{Array2, Array4, Axis, s};
-use stage1_reference::{Mask, Options, Sizes};
+use stage1_reference::{Dropout, Mask, Options, Sizes};
+
+use crate::oracle::factor;
 
 const FITS: &str = "the shapes of the tables fit each other";
 
@@ -15,6 +17,7 @@ pub struct Dense<'a> {
     /// `[B, H_kv, nk, D]`.
     pub v: Array4<f64>,
     mask: Mask<'a>,
+    dropout: Option<Dropout>,
     sizes: Sizes,
     scale: f64,
 }
@@ -29,6 +32,7 @@ impl<'a> Dense<'a> {
             k: k.mapv(f64::from),
             v: v.mapv(f64::from),
             mask: options.combined("dense", &sizes).expect(FITS),
+            dropout: options.dropout,
             sizes,
             scale: options.scale.map_or(default, f64::from),
         }
@@ -57,6 +61,16 @@ impl<'a> Dense<'a> {
         p
     }
 
+    /// Multiplies the weights of one head, or their gradients, by the factors of dropout.
+    fn drop(&self, b: usize, h: usize, mut weights: Array2<f64>) -> Array2<f64> {
+        if let Some(dropout) = self.dropout {
+            for ((i, j), weight) in weights.indexed_iter_mut() {
+                *weight *= factor(dropout, b * self.sizes.heads + h, i, j);
+            }
+        }
+        weights
+    }
+
     /// `Σ d_o ∘ o`: a loss whose gradient by `o` is `d_o`.
     pub fn loss(&self, d_o: &Array4<f64>) -> f64 {
         let mut loss = 0.0;
@@ -64,7 +78,8 @@ impl<'a> Dense<'a> {
             for h in 0..self.sizes.heads {
                 let n = self.mask.key_length(b);
                 let v = self.v.slice(s![b, h / self.sizes.group(), ..n, ..]);
-                loss += (self.weights(b, h).dot(&v) * d_o.slice(s![b, h, .., ..])).sum();
+                let p = self.drop(b, h, self.weights(b, h));
+                loss += (p.dot(&v) * d_o.slice(s![b, h, .., ..])).sum();
             }
         }
         loss
@@ -91,11 +106,13 @@ impl<'a> Dense<'a> {
                 let n = self.mask.key_length(b);
                 let kv = s![b, h / self.sizes.group(), ..n, ..];
                 let p = self.weights(b, h);
-                let mut o = p.dot(&self.v.slice(kv));
+                let mut o = self.drop(b, h, p.clone()).dot(&self.v.slice(kv));
                 o.mapv_inplace(&round);
                 let p = p.mapv_into(&round);
+                let dropped = self.drop(b, h, p.clone()).mapv_into(&round);
                 let d_o = d_o.slice(s![b, h, .., ..]);
                 let dp = d_o.dot(&self.v.slice(kv).t()).mapv_into(&round);
+                let dp = self.drop(b, h, dp).mapv_into(&round);
                 let mut ds = &p * &dp;
                 let sums = (&d_o * &o).sum_axis(Axis(1));
                 for ((mut ds, p), sum) in ds.rows_mut().into_iter().zip(p.rows()).zip(sums) {
@@ -103,7 +120,7 @@ impl<'a> Dense<'a> {
                 }
                 ds.mapv_inplace(|x| round(x * self.scale));
                 let mut part = dv.slice_mut(kv);
-                part += &p.t().dot(&d_o);
+                part += &dropped.t().dot(&d_o);
                 let mut part = dk.slice_mut(kv);
                 part += &ds.t().dot(&self.q.slice(s![b, h, .., ..]));
                 dq.slice_mut(s![b, h, .., ..])

@@ -6,7 +6,7 @@
 
 use ndarray::{Array1, Array2, Array3, Array4, indices, s};
 
-use stage1_reference::{Linear, MultiHeadAttention, Options};
+use stage1_reference::{Dropout, Linear, MultiHeadAttention, Options};
 
 use crate::{Dtype, memo};
 
@@ -114,11 +114,21 @@ fn computed(
             let sum: f64 = weights.iter().sum();
             lse[[b, h, i]] = max + sum.ln(); // −inf without scores: the logarithm of an empty sum
             for ((j, _), weight) in scores.into_iter().zip(weights) {
-                o.scaled_add(stored_weight(weight / sum), &v.row(j));
+                let weight = stored_weight(weight / sum);
+                let factor = (options.dropout).map_or(1.0, |x| factor(x, b * heads + h, i, j));
+                o.scaled_add(stored_weight(weight * factor), &v.row(j));
             }
         }
     }
     (o, lse)
+}
+
+/// The factor of the weight of query `i` and key `j` in a head, of number `b H + h`.
+pub(crate) fn factor(dropout: Dropout, matrix: usize, i: usize, j: usize) -> f64 {
+    match dropout.keeps(matrix, i, j) {
+        true => 1.0 / (1.0 - f64::from(dropout.threshold()) / 2f64.powi(32)),
+        false => 0.0,
+    }
 }
 
 /// Softmax of `x` `[batch, rows, columns]` over the columns, and its log-sum-exp

@@ -23,7 +23,7 @@ use crate::{Attend, Error, Options, Output, Sizes};
 /// # Errors
 ///
 /// Shapes that do not fit each other, a mask that does not broadcast, a key length above nk, a
-/// scale that is not finite: see [`Error`].
+/// scale that is not finite, a probability of dropout that is not in `[0, 1)`: see [`Error`].
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
@@ -52,6 +52,9 @@ pub fn attention(
             }
             for (i, row) in scores.rows_mut().into_iter().enumerate() {
                 lse[[b, h, i]] = softmax(row);
+            }
+            if let Some(dropout) = options.dropout {
+                scores *= &dropout.factors(b * heads + h, 0..nq, 0..n);
             }
             o.slice_mut(s![b, h, .., ..]).assign(&scores.dot(&v));
         }

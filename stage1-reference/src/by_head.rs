@@ -23,11 +23,12 @@ pub struct Head<'a> {
 
 impl Head<'_> {
     /// The options that a head does not have.
-    pub const LACKS: [Feature; 5] = [
+    pub const LACKS: [Feature; 6] = [
         Feature::Window,
         Feature::KeyLengths,
         Feature::AdditiveMask,
         Feature::BlockSparse,
+        Feature::Dropout,
         Feature::GroupedHeads,
     ];
 }

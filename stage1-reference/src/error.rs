@@ -41,6 +41,15 @@ pub enum Error {
         scale: f32,
     },
 
+    /// The probability of dropout is not in `[0, 1)`.
+    #[error("{operation}: `dropout` has probability {probability}, but needs one in [0, 1)")]
+    Dropout {
+        /// The operation that was called.
+        operation: &'static str,
+        /// The probability given.
+        probability: f32,
+    },
+
     /// A sequence is said to have more keys than there are.
     #[error("{operation}: `key_lengths[{sequence}]` is {length}, but `k` has only {nk} rows")]
     KeyLength {
@@ -86,6 +95,7 @@ impl Error {
             Self::Shape { argument, .. } => argument,
             Self::HeadGroups { .. } => "heads",
             Self::Scale { .. } => "scale",
+            Self::Dropout { .. } => "dropout",
             Self::KeyLength { .. } => "key_lengths",
             Self::Unsupported { .. } => "options",
         }

@@ -18,6 +18,8 @@ pub enum Feature {
     AdditiveMask,
     /// A block-sparse mask.
     BlockSparse,
+    /// Dropout of the weights.
+    Dropout,
     /// Fewer heads of `k` and `v` than of `q`.
     GroupedHeads,
     /// Tensors that are not packed.
@@ -33,6 +35,7 @@ impl fmt::Display for Feature {
             Self::KeyLengths => "key lengths",
             Self::AdditiveMask => "additive mask",
             Self::BlockSparse => "block-sparse mask",
+            Self::Dropout => "dropout",
             Self::GroupedHeads => "grouped heads",
             Self::Strides => "strides",
         })

@@ -3,7 +3,8 @@
 //! The text of the stage, in reading order:
 //!
 //! - [`attention()`]: `o = softmax(scale · q kᵀ + mask) v` on `[B, H, N, D]` arrays.
-//! - [`Options`] and [`Mask`]: which keys a query sees. The later stages use them, too.
+//! - [`Options`] and [`Mask`]: which keys a query sees. [`Dropout`]: which weights are dropped. The
+//!   later stages use them, too.
 //! - [`MultiHeadAttention`]: the layer around it: project, split heads,
 //!   attend, concatenate, project.
 //!
@@ -24,6 +25,7 @@
 #[cfg(feature = "solution")]
 mod attention;
 mod by_head;
+mod dropout;
 mod error;
 mod feature;
 #[cfg(feature = "solution")]
@@ -39,6 +41,7 @@ mod sizes;
 #[cfg(feature = "solution")]
 pub use attention::{Stage1, attention};
 pub use by_head::{Head, by_head, tiles};
+pub use dropout::Dropout;
 pub use error::Error;
 pub use feature::Feature;
 pub use interface::{Attend, MultiHead, Output};

@@ -1,12 +1,12 @@
 use ndarray::Array4;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Feature, Sizes};
+use crate::{Dropout, Error, Feature, Sizes};
 
-/// Scale and masks of an attention problem.
+/// Scale, masks and dropout of an attention problem.
 ///
-/// The default is the default scale and no mask. The masks combine: a key is seen only if every
-/// mask lets it be. [`Mask`](crate::Mask) is all of them together.
+/// The default is the default scale, no mask and no dropout. The masks combine: a key is seen only
+/// if every mask lets it be. [`Mask`](crate::Mask) is all of them together.
 ///
 /// ```
 /// use stage1_reference::Options;
@@ -34,6 +34,8 @@ pub struct Options {
     /// `[B or 1, H or 1, ceil(nq / 64), ceil(nk / 64)]`, where an axis of 1 is repeated. `true`
     /// shows the block, `false` hides all of it.
     pub blocks: Option<Array4<bool>>,
+    /// Dropout of the weights, for training.
+    pub dropout: Option<Dropout>,
 }
 
 /// Rows and columns of a block of [`Options::blocks`], whatever the tile of an implementation.
@@ -87,6 +89,12 @@ impl Options {
         self
     }
 
+    /// With dropout of the weights.
+    pub fn dropout(mut self, dropout: Dropout) -> Self {
+        self.dropout = Some(dropout);
+        self
+    }
+
     /// The features that these options use, in the order of [`Feature`]. [`Feature::GroupedHeads`]
     /// and [`Feature::Strides`] are matters of the tensors, and not among them.
     pub fn features(&self) -> Vec<Feature> {
@@ -97,6 +105,7 @@ impl Options {
             (self.key_lengths.is_some(), Feature::KeyLengths),
             (self.mask.is_some(), Feature::AdditiveMask),
             (self.blocks.is_some(), Feature::BlockSparse),
+            (self.dropout.is_some(), Feature::Dropout),
         ];
         let used = used.into_iter().filter(|(used, _)| *used);
         used.map(|(_, feature)| feature).collect()
@@ -122,12 +131,16 @@ impl Options {
     ///
     /// [`Error::Shape`] names the one of `key_lengths`, `mask` and `blocks` that does not fit,
     /// [`Error::KeyLength`] the sequence that has more than nk keys; [`Error::Scale`] says that the
-    /// scale is not finite. `operation` is the caller's name, for the message.
+    /// scale is not finite, [`Error::Dropout`] that the probability is not in `[0, 1)`. `operation`
+    /// is the caller's name, for the message.
     pub fn check(&self, operation: &'static str, sizes: &Sizes) -> Result<(), Error> {
         if let Some(scale) = self.scale
             && !scale.is_finite()
         {
             return Err(Error::Scale { operation, scale });
+        }
+        if let Some(dropout) = &self.dropout {
+            dropout.check(operation)?;
         }
         let (batch, heads, nq, nk) = (sizes.batch, sizes.heads, sizes.nq, sizes.nk);
         if let Some(lengths) = &self.key_lengths {

@@ -3,7 +3,7 @@
 use conformance::problems::multi_head;
 use ndarray::{Array2, Array4};
 use rstest::rstest;
-use stage1_reference::{Error, Feature, MultiHead, Options, Stage1, attention};
+use stage1_reference::{Dropout, Error, Feature, MultiHead, Options, Stage1, attention};
 
 type Shape = (usize, usize, usize, usize);
 
@@ -23,6 +23,11 @@ const K: Shape = (2, 4, 129, 8);
     K,
     Options::default().blocks(Array4::from_elem((3, 4, 2, 3), true)),
     "`blocks` has shape [3, 4, 2, 3], but needs [2 or 1, 4 or 1, 2, 3]"
+)]
+#[case::dropout(
+    K,
+    Options::default().dropout(Dropout { probability: 1.0, seed: 0, offset: 0 }),
+    "`dropout` has probability 1, but needs one in [0, 1)"
 )]
 #[case::lengths(K, Options::default().key_lengths([5]), "`key_lengths` has shape [1], but needs [2]")]
 #[case::length(
@@ -77,7 +82,12 @@ fn an_implementation_can_refuse_what_it_lacks() {
         .key_lengths([1])
         .window(1, 1)
         .causal()
-        .scale(1.0);
+        .scale(1.0)
+        .dropout(Dropout {
+            probability: 0.5,
+            seed: 0,
+            offset: 0,
+        });
     assert_eq!(
         all.features(),
         [
@@ -86,7 +96,8 @@ fn an_implementation_can_refuse_what_it_lacks() {
             Feature::Window,
             Feature::KeyLengths,
             Feature::AdditiveMask,
-            Feature::BlockSparse
+            Feature::BlockSparse,
+            Feature::Dropout
         ]
     );
 }

@@ -17,8 +17,8 @@
 //! | `o = s v` | [`Call::Gemm`] | as the first step |
 //! | all of it | [`Call::Attention`] | |
 //!
-//! The [`library`] is called: its [`Kernels`] take strides, grouped heads, additive masks and
-//! softmax over any dimension.
+//! The [`library`] is called: its [`Kernels`] take strides, grouped heads, additive masks, dropout
+//! and softmax over any dimension.
 //!
 //! Everything is f32. A call takes device views and a struct of sizes; it checks them, then
 //! launches on the stream that it was made for, and does not wait. Sizes of 0 are allowed
@@ -45,8 +45,9 @@ mod steps;
 pub use error::Error;
 pub use ladder::{GemmRung, Ladder, SoftmaxRung};
 pub use library::{
-    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, GemmShape, Kernels, LACKS,
-    LADDER_LACKS, ScaleAndMaskShape, SoftmaxShape, Variant, host,
+    Additive, AttentionInputs, AttentionOutputs, AttentionShape, Axis, DropoutArgument,
+    DropoutShape, GemmShape, Kernels, LACKS, LADDER_LACKS, ScaleAndMaskShape, SoftmaxShape,
+    Variant, host,
 };
 pub use steps::{Attention, Call, Gemm, Product, ScaleAndMask, Softmax, Step, Steps};
 

@@ -12,7 +12,7 @@ use crate::variant::Kernel;
 use crate::{Error, Format, Half, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
 
 /// The kernels of `kernels/` and their committed PTX.
-pub static KERNELS: gpu::Bundle = gpu::bundle!();
+pub static KERNELS: gpu::Bundle = gpu::bundle!(stage2::KERNELS);
 
 /// Attention on one device, by one [`Mode`]: a handle that keeps the kernels it has compiled.
 #[derive(Debug)]
@@ -78,15 +78,17 @@ impl Attention {
     /// A row that sees no key gets `o = 0` and `lse = −inf`. The first call for a head dimension
     /// loads a kernel, or compiles it if it is not a committed one; without a compiler,
     /// [`Mode::Library`] pads the head dimension: [`Attention::variant`] tells which kernel runs.
+    /// With dropout it can do so up to D = 128 in f32; all else needs the compiler.
     /// The kernels of this stage allocate nothing; [`Mode::Naive`] and [`Mode::Tiled`] allocate the
     /// scores, `[B, H, nq, nk]`.
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide, views too short for their strides, overlapping rows of `o`, a view
-    /// or stream of another device, sizes beyond 2³⁰, a tile that does not fit, an option, strides
-    /// or an alignment of 16 bytes that the mode lacks, a mode whose tensors are f16: see
-    /// [`Error`]. All are found before the launch. After it, only the driver can fail.
+    /// Sizes that do not divide, a probability of dropout that is not in `[0, 1)`, views too short
+    /// for their strides, overlapping rows of `o`, a view or stream of another device, sizes beyond
+    /// 2³⁰, a tile that does not fit, an option, strides or an alignment of 16 bytes that the mode
+    /// lacks, a mode whose tensors are f16: see [`Error`]. All are found before the launch. After
+    /// it, only the driver can fail.
     pub fn forward(
         &self,
         stream: &Arc<CudaStream>,
@@ -150,7 +152,8 @@ impl Attention {
         outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        let (variant, function) = self.loaded_kernel(format, shape.sizes.head_dim)?;
+        let (variant, function) =
+            self.loaded_kernel(format, shape.sizes.head_dim, shape.drops())?;
         let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
         let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);
         let blocks = checks.grid(tiles.saturating_mul(matrices))?;
@@ -178,7 +181,7 @@ impl Attention {
     /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this
     /// device; [`Error::Load`].
     pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
-        Ok(self.loaded_kernel(None, head_dim)?.0)
+        Ok(self.loaded_kernel(None, head_dim, false)?.0)
     }
 
     /// The same of [`Attention::forward_half`] in a format.
@@ -187,7 +190,7 @@ impl Attention {
     ///
     /// Those of [`Attention::variant`].
     pub fn half_variant(&self, format: Format, head_dim: usize) -> Result<Variant, Error> {
-        Ok(self.loaded_kernel(Some(format), head_dim)?.0)
+        Ok(self.loaded_kernel(Some(format), head_dim, false)?.0)
     }
 
     /// The number of kernels that this handle has loaded.
@@ -198,7 +201,12 @@ impl Attention {
     }
 
     /// The kernel that is wanted for a head dimension.
-    fn wanted(&self, format: Option<Format>, head_dim: usize) -> Result<Variant, Error> {
+    fn wanted(
+        &self,
+        format: Option<Format>,
+        head_dim: usize,
+        dropout: bool,
+    ) -> Result<Variant, Error> {
         let error = |argument, expected: String| {
             let checks = Checks::new(OPERATION, &self.context);
             checks.error(argument, expected, head_dim)
@@ -214,7 +222,7 @@ impl Attention {
             (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
-            (Mode::Padded, _) => self.padded(format, head_dim),
+            (Mode::Padded, _) => self.padded(format, head_dim, dropout),
             (Mode::Library, Some(format)) if self.tensor_cores => {
                 let own = Variant::tensor_cores(format, head_dim);
                 own.with_tile(self.tile.unwrap_or(own.tile))
@@ -230,18 +238,24 @@ impl Attention {
             }
         };
         variant.check(OPERATION, self.shared)?;
-        Ok(variant)
+        Ok(Variant { dropout, ..variant })
     }
 
-    /// The kernel that pads a head dimension, and is committed.
-    fn padded(&self, format: Option<Format>, head_dim: usize) -> Variant {
-        match format {
+    /// The kernel that pads a head dimension. It is committed, but for those with dropout in half
+    /// precision, or of more columns than [`library::PADDED_WITH_DROPOUT`] has.
+    fn padded(&self, format: Option<Format>, head_dim: usize, dropout: bool) -> Variant {
+        let variant = match format {
             Some(format) if !self.tensor_cores => {
-                let head_dim = tensor_cores::padded(head_dim);
+                let head_dim = library::padded(head_dim, &tensor_cores::PADDED);
                 Variant::padded(None, head_dim).converting(format)
             }
+            None if dropout => {
+                let head_dim = library::padded(head_dim, &library::PADDED_WITH_DROPOUT);
+                Variant::padded(None, head_dim)
+            }
             format => Variant::padded(format, head_dim),
-        }
+        };
+        Variant { dropout, ..variant }
     }
 
     /// The kernel for a head dimension; if it has to be compiled and no compiler is
@@ -250,13 +264,14 @@ impl Attention {
         &self,
         format: Option<Format>,
         head_dim: usize,
+        dropout: bool,
     ) -> Result<(Variant, CudaFunction), Error> {
-        let wanted = self.wanted(format, head_dim)?;
+        let wanted = self.wanted(format, head_dim, dropout)?;
         match self.function(&wanted) {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
                 if self.mode == Mode::Library && self.tile.is_none() =>
             {
-                let padded = self.function(&self.padded(format, head_dim))?;
+                let padded = self.function(&self.padded(format, head_dim, dropout))?;
                 // So that the compiler is searched for once.
                 self.kernels().insert(wanted, padded.clone());
                 Ok(padded)
@@ -302,6 +317,7 @@ fn stage2(
         sizes: shape.sizes,
         scale: shape.scale,
         causal: shape.causal,
+        dropout: shape.dropout,
         q: shape.q,
         k: shape.k,
         v: shape.v,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::library::tiles::Class;
-use crate::library::{PADDED, Tile, tensor_cores};
+use crate::library::{PADDED, PADDED_WITH_DROPOUT, Tile, tensor_cores};
 use crate::{BackwardKernel, Format, Rung, Variant};
 
 /// The head dimensions for which the library's kernel has committed PTX with the tile of every
@@ -64,6 +64,8 @@ pub fn variants(table: &[Class]) -> String {
         let sizes = tensor_cores::PADDED.into_iter();
         sizes.map(move |head_dim| Variant::library(head_dim, tile(head_dim)).converting(format))
     });
+    let dropout = PADDED_WITH_DROPOUT;
+    let dropout = dropout.map(|head_dim| Variant::library(head_dim, tile(head_dim)).with_dropout());
     let mut seen = BTreeSet::new();
     for variant in rungs
         .chain(tuned)
@@ -72,6 +74,7 @@ pub fn variants(table: &[Class]) -> String {
         .chain(converting)
         .chain(LADDER)
         .chain(LADDER_F16)
+        .chain(dropout)
     {
         let line = format!("{variant}\n");
         if seen.insert(line.clone()) {
@@ -88,7 +91,9 @@ pub fn variants(table: &[Class]) -> String {
         )
     });
     let naive = ([BackwardKernel::SoftmaxGradient; 3], &[0][..]);
-    for (kernels, head_dims) in rungs.into_iter().chain(library).chain([naive]) {
+    let dropout = BackwardKernel::library(None).map(BackwardKernel::with_dropout);
+    let others = [naive, (dropout, &PADDED_WITH_DROPOUT)];
+    for (kernels, head_dims) in rungs.into_iter().chain(library).chain(others) {
         for (kernel, &head_dim) in kernels
             .iter()
             .flat_map(|k| head_dims.iter().map(move |d| (k, d)))

@@ -55,6 +55,7 @@ impl Attention {
                 scale: options.scale,
                 causal: options.causal,
                 window: options.window,
+                dropout: options.dropout,
                 ..Shape::packed(sizes)
             };
             self.forward(stream, inputs, outputs, &shape)

@@ -57,11 +57,12 @@ impl Rung {
     pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
 
     /// The options that a rung lacks.
-    pub const LACKS: [Feature; 6] = [
+    pub const LACKS: [Feature; 7] = [
         Feature::Window,
         Feature::KeyLengths,
         Feature::AdditiveMask,
         Feature::BlockSparse,
+        Feature::Dropout,
         Feature::GroupedHeads,
         Feature::Strides,
     ];

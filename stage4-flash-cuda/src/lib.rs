@@ -72,7 +72,7 @@ pub use interface::{Fused, FusedBackward, Stage4, Stage4Backward};
 pub use ladder::Rung;
 pub use mode::Mode;
 pub use shape::{BlockMask, Inputs, Outputs, Shape};
-pub use stage1_reference::{Options, Output, Sizes, Window};
+pub use stage1_reference::{Dropout, Options, Output, Sizes, Window};
 pub use stage2_naive_cuda::{Additive, Strides};
 pub use variant::{Kernel, Variant};
 

@@ -1,7 +1,7 @@
 use cudarc::driver::{CudaView, DeviceSlice};
 use gpu::arguments::{ArgumentError, Checks, Strided, Strides};
 use serde::{Deserialize, Serialize};
-use stage1_reference::{BLOCK, Error as Refusal, Feature, Sizes, Window};
+use stage1_reference::{BLOCK, Dropout, Error as Refusal, Feature, Sizes, Window};
 use stage2_naive_cuda::Additive;
 
 use crate::Error;
@@ -30,6 +30,8 @@ pub struct Shape {
     pub causal: bool,
     /// Keys that a query sees to either side.
     pub window: Option<Window>,
+    /// Dropout of the weights.
+    pub dropout: Option<Dropout>,
     /// Strides of `q`, `[B, H, nq, D]`.
     pub q: Strides,
     /// Strides of `k`, `[B, H_kv, nk, D]`.
@@ -41,7 +43,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Packed `[B, H, N, D]` tensors, the default scale and no mask.
+    /// Packed `[B, H, N, D]` tensors, the default scale, no mask and no dropout.
     pub const fn packed(sizes: Sizes) -> Self {
         let q = Strides::packed(sizes.heads, sizes.nq, sizes.head_dim);
         let k = Strides::packed(sizes.kv_heads, sizes.nk, sizes.head_dim);
@@ -50,6 +52,7 @@ impl Shape {
             scale: None,
             causal: false,
             window: None,
+            dropout: None,
             q,
             k,
             v: k,
@@ -57,7 +60,8 @@ impl Shape {
         }
     }
 
-    /// Packed `[B, N, H, D]` tensors, as a projection leaves them; the default scale and no mask.
+    /// Packed `[B, N, H, D]` tensors, as a projection leaves them; the default scale, no mask
+    /// and no dropout.
     pub const fn sequence_first(sizes: Sizes) -> Self {
         let packed = Self::packed(sizes);
         let q = Strides::sequence_first(sizes.heads, sizes.nq, sizes.head_dim);
@@ -77,6 +81,11 @@ impl Shape {
         self.scale.unwrap_or(self.sizes.default_scale())
     }
 
+    /// True if a weight may be dropped.
+    pub(crate) fn drops(&self) -> bool {
+        self.dropout.is_some_and(|dropout| dropout.threshold() > 0)
+    }
+
     fn is_packed(&self) -> bool {
         let (packed, queries, keys) = (Self::packed(self.sizes), self.queries(), self.keys());
         self.q.agrees_with(packed.q, queries)
@@ -94,6 +103,7 @@ impl Shape {
             (inputs.key_lengths.is_some(), Feature::KeyLengths),
             (inputs.mask.is_some(), Feature::AdditiveMask),
             (inputs.blocks.is_some(), Feature::BlockSparse),
+            (self.dropout.is_some(), Feature::Dropout),
             (self.sizes.group() > 1, Feature::GroupedHeads),
             (!self.is_packed(), Feature::Strides),
         ];
@@ -123,8 +133,9 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, views too short for
-    /// their strides, overlapping rows of `o`, a view of another device: the first of them.
+    /// Sizes that do not divide or are beyond 2³⁰, a scale that is not finite, a probability of
+    /// dropout that is not in `[0, 1)`, views too short for their strides, overlapping rows of `o`,
+    /// a view of another device: the first of them.
     pub fn check<T>(
         &self,
         checks: &Checks,
@@ -148,6 +159,9 @@ impl Shape {
         let s = self.sizes;
         s.check(checks.operation())?;
         checks.scale(self.scale())?;
+        if let Some(dropout) = self.dropout {
+            dropout.check(checks.operation())?;
+        }
         checks.sizes([
             ("batch", s.batch),
             ("heads", s.heads),

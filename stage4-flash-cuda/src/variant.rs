@@ -17,6 +17,8 @@ pub struct Variant {
     pub head_dim: usize,
     /// The tile.
     pub tile: Tile,
+    /// True if it drops weights.
+    pub dropout: bool,
 }
 
 /// A fused kernel.
@@ -39,6 +41,7 @@ impl Variant {
             kernel: Kernel::Rung(rung),
             head_dim,
             tile: rung.tile(head_dim),
+            dropout: false,
         }
     }
 
@@ -48,6 +51,7 @@ impl Variant {
             kernel: Kernel::Library,
             head_dim,
             tile,
+            dropout: false,
         }
     }
 
@@ -57,6 +61,7 @@ impl Variant {
             kernel: Kernel::TensorCores(format),
             head_dim,
             tile: tensor_cores::tile(head_dim),
+            dropout: false,
         }
     }
 
@@ -65,9 +70,10 @@ impl Variant {
     /// tile of the class that has the least shared memory.
     pub fn padded(format: Option<Format>, head_dim: usize) -> Self {
         if let Some(format) = format {
-            return Self::tensor_cores(format, tensor_cores::padded(head_dim));
+            let head_dim = library::padded(head_dim, &tensor_cores::PADDED);
+            return Self::tensor_cores(format, head_dim);
         }
-        let head_dim = library::padded(head_dim);
+        let head_dim = library::padded(head_dim, &library::PADDED);
         Self::library(head_dim, tiles::table()[0].entry(head_dim).tile)
     }
 
@@ -82,6 +88,14 @@ impl Variant {
     /// The same with another tile.
     pub const fn with_tile(self, tile: Tile) -> Self {
         Self { tile, ..self }
+    }
+
+    /// The same with dropout.
+    pub const fn with_dropout(self) -> Self {
+        Self {
+            dropout: true,
+            ..self
+        }
     }
 
     /// The kernel file.
@@ -117,7 +131,8 @@ impl Variant {
             }
             Kernel::Rung(_) | Kernel::Library => None,
         };
-        texts.into_iter().chain(element).collect()
+        let dropout = self.dropout.then(|| ("DROPOUT", "1".to_owned()));
+        texts.into_iter().chain(element).chain(dropout).collect()
     }
 
     /// Calls `f` with the constants as [`gpu::Bundle`] takes them.

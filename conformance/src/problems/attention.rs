@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use ndarray::{Array3, Array4, s};
-use stage1_reference::{Feature, Options, Output, Sizes};
+use stage1_reference::{Dropout, Feature, Options, Output, Sizes};
 
 mod random;
 mod row;
@@ -29,7 +29,7 @@ pub struct Problem {
     pub k: Array4<f32>,
     /// Values, `[B, H_kv, nk, D]`.
     pub v: Array4<f32>,
-    /// Scale and masks.
+    /// Scale, masks and dropout.
     pub options: Options,
     /// False if the log-sum-exp is not asked for, where a call can say so.
     pub wants_lse: bool,
@@ -51,6 +51,18 @@ pub fn problems() -> Vec<Problem> {
 /// They are no part of the table, whose errors are compared with PyTorch's.
 pub fn whole() -> Vec<Problem> {
     static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| drawn(table::whole()));
+    PROBLEMS.clone()
+}
+
+/// Problems with dropout, of head dimensions 40, 64 and 128.
+///
+/// They are no part of the table: PyTorch draws other numbers.
+pub fn with_dropout() -> Vec<Problem> {
+    static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
+        let rows = table::with_dropout().into_iter();
+        rows.map(|(row, dropout)| row.problem().dropped(dropout))
+            .collect()
+    });
     PROBLEMS.clone()
 }
 
@@ -165,6 +177,20 @@ impl Problem {
             }
         }
         self
+    }
+
+    /// The problem with dropout.
+    pub fn dropped(self, dropout: Dropout) -> Self {
+        let Dropout {
+            probability,
+            seed,
+            offset,
+        } = dropout;
+        Self {
+            name: format!("{}_dropout{probability}_seed{seed}_{offset}", self.name),
+            options: self.options.dropout(dropout),
+            ..self
+        }
     }
 
     /// The problem with q, k, v and o in another type: inputs are rounded to it, and o may be twice
@@ -335,8 +361,9 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let problems = problems();
-        let names: HashSet<&str> = problems.iter().map(|problem| &*problem.name).collect();
-        assert_eq!(names.len(), problems.len());
+        let all = [problems, with_dropout()].concat();
+        let names: HashSet<&str> = all.iter().map(|problem| &*problem.name).collect();
+        assert_eq!(names.len(), all.len());
         assert!(names.contains("b1_h2_n65_d64_causal"));
     }
 
@@ -403,7 +430,7 @@ mod tests {
     #[test]
     fn every_option_is_asked_for_and_every_shape_fits() {
         let mut counts = std::collections::BTreeMap::new();
-        for problem in problems() {
+        for problem in problems().into_iter().chain(with_dropout()) {
             let sizes = problem.sizes();
             assert_eq!(
                 problem.options.check("table", &sizes),
@@ -415,7 +442,7 @@ mod tests {
                 *counts.entry(feature).or_insert(0) += 1;
             }
         }
-        assert_eq!(counts.len(), 7, "{counts:?}");
+        assert_eq!(counts.len(), 8, "{counts:?}");
         assert!(counts.values().all(|&count| count >= 3), "{counts:?}");
     }
 }

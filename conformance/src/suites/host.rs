@@ -1,12 +1,12 @@
 //! The suite of attention on host arrays, in every stage that has it.
 
 use ndarray::Array4;
-use stage1_reference::{Attend, Feature, Options, Output};
+use stage1_reference::{Attend, Dropout, Feature, Options, Output};
 
 use crate::compare::Tolerance;
 use crate::inputs::{normal, tensor};
 use crate::layout::{Layout, Strided};
-use crate::problems::attention::{Problem, problems, random};
+use crate::problems::attention::{Problem, problems, random, with_dropout};
 use crate::problems::compare;
 use crate::report::Part;
 use crate::{AnyError, Judge};
@@ -56,6 +56,54 @@ pub(super) fn attention<A: Attend>(judge: &mut Judge<'_>, own: &A) {
             Part::Schedules | Part::Counted => {}
         }
     }
+}
+
+/// Dropout, or its refusal where it is lacked. It has a suite of its own, so that no exercise is
+/// asked for it.
+pub(super) fn dropout<A: Attend>(judge: &mut Judge<'_>, own: &A) {
+    for &part in judge.parts() {
+        match part {
+            Part::Table => judge.problems(part, with_dropout(), |problem, output| {
+                let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
+                *output = own.attend(q, k, v, &problem.options)?;
+                Ok::<_, A::Error>(())
+            }),
+            Part::Arguments => {
+                let q = Array4::<f32>::zeros((1, 1, 3, 8));
+                for (name, dropout, argument) in bad_dropout(judge.lacks()) {
+                    let options = Options::default().dropout(dropout);
+                    judge.refusal(name, argument, A::argument_of, || {
+                        let result = own.attend(q.view(), q.view(), q.view(), &options);
+                        (result.map(|_| ()), true)
+                    });
+                }
+            }
+            Part::Strided | Part::Random | Part::Schedules | Part::Counted => {}
+        }
+    }
+}
+
+/// Names, dropout, and the argument that is refused: `options` of an implementation that lacks it.
+pub(super) fn bad_dropout(
+    lacks: &[Feature],
+) -> impl Iterator<Item = (&'static str, Dropout, &'static str)> {
+    let bad = [
+        ("dropout_of_nan", f32::NAN),
+        ("dropout_of_1", 1.0),
+        ("dropout_of_inf", f32::INFINITY),
+        ("negative_dropout", -0.1),
+    ]
+    .map(|(name, probability)| (name, probability, "dropout"));
+    let lacked = lacks.contains(&Feature::Dropout);
+    let lacked = lacked.then_some(("lacked_dropout", 0.5, "options"));
+    (bad.into_iter().chain(lacked)).map(|(name, probability, argument)| {
+        let dropout = Dropout {
+            probability,
+            seed: 1,
+            offset: 0,
+        };
+        (name, dropout, argument)
+    })
 }
 
 /// One key and one value for all batches, heads and positions: strides of 0.

@@ -3,7 +3,8 @@
 //! `all`, or `judge` with the parts to run, runs all tasks of a stage; `attention` is stage 4's, in
 //! f32 or in half precision, and `backward` its backward pass. The other functions run one task,
 //! for an implementation that has only that one. The suites of stages 1 and 3 share the checks of
-//! attention on host arrays, in `host.rs`.
+//! attention on host arrays, in `host.rs`. Dropout has functions of its own, because no exercise is
+//! asked for it.
 //!
 //! | part | stage 1 | stage 2 | stage 3 | stage 4 | stage 5 | stage 6 |
 //! |---|---|---|---|---|---|---|

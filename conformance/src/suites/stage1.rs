@@ -8,10 +8,11 @@ use crate::problems::multi_head::{Problem, input, layer, problems, random};
 use crate::report::{Part, Report};
 use crate::{Implementation, Judge};
 
-/// Both tasks.
+/// Both tasks, and dropout.
 pub fn judge(who: &Implementation<'_>, parts: &[Part], own: &impl MultiHead) -> Report {
     let mut judge = Judge::new(who, parts);
     attention(&mut judge, own);
+    dropout(&mut judge, own);
     multi_head(&mut judge, own);
     judge.report()
 }
@@ -19,6 +20,11 @@ pub fn judge(who: &Implementation<'_>, parts: &[Part], own: &impl MultiHead) -> 
 /// Attention.
 pub fn attention(judge: &mut Judge<'_>, own: &impl Attend) {
     host::attention(judge, own);
+}
+
+/// Attention with dropout, which the task does not ask for.
+pub fn dropout(judge: &mut Judge<'_>, own: &impl Attend) {
+    host::dropout(judge, own);
 }
 
 /// The multi-head layer.

@@ -12,12 +12,12 @@ use super::host;
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor, uniform};
 use crate::memory::extra;
-use crate::problems::attention::{problems, random};
-use crate::problems::gradients;
+use crate::problems::attention::random;
+use crate::problems::{attention, gradients};
 use crate::report::{Claim, Part, Report};
 use crate::{Implementation, Judge};
 
-/// Both passes.
+/// Both passes, and dropout.
 pub fn judge(
     who: &Implementation<'_>,
     parts: &[Part],
@@ -26,6 +26,7 @@ pub fn judge(
     let mut judge = Judge::new(who, parts);
     forward(&mut judge, own);
     backward(&mut judge, own);
+    dropout(&mut judge, own);
     judge.report()
 }
 
@@ -34,7 +35,9 @@ pub fn forward(judge: &mut Judge<'_>, own: &(impl Attend + Sync)) {
     host::attention(judge, own);
     for part in judge.parts() {
         match part {
-            Part::Schedules => forward_schedules(judge, own),
+            Part::Schedules => {
+                forward_schedules(judge, own, "threads_forward", attention::problems())
+            }
             Part::Counted => forward_memory(judge, own),
             Part::Table | Part::Strided | Part::Random | Part::Arguments => {}
         }
@@ -44,11 +47,7 @@ pub fn forward(judge: &mut Judge<'_>, own: &(impl Attend + Sync)) {
 /// The backward pass, with the outputs of the implementation's own forward pass.
 pub fn backward<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
     let solve = |problem: &gradients::Problem, output: &mut Gradients| {
-        let forward = &problem.forward;
-        let (q, k, v) = (forward.q.view(), forward.k.view(), forward.v.view());
-        let attended = own.attend(q, k, v, &forward.options)?;
-        let d_o = problem.d_o.view();
-        *output = own.attend_backward(q, k, v, &forward.options, &attended, d_o)?;
+        *output = differentiated(own, problem)?;
         Ok::<_, A::Error>(())
     };
     for &part in judge.parts() {
@@ -69,6 +68,39 @@ pub fn backward<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
     }
 }
 
+/// Both passes with dropout, which the task does not ask for.
+pub fn dropout<A: AttendBackward + Sync>(judge: &mut Judge<'_>, own: &A) {
+    host::dropout(judge, own);
+    for &part in judge.parts() {
+        match part {
+            Part::Table => {
+                let problems = attention::with_dropout().into_iter();
+                let problems = problems.map(gradients::Problem::new);
+                judge.problems(part, problems, |problem, output| {
+                    *output = differentiated(own, problem)?;
+                    Ok::<_, A::Error>(())
+                });
+            }
+            Part::Schedules => {
+                forward_schedules(judge, own, "threads_dropout", attention::with_dropout())
+            }
+            Part::Strided | Part::Random | Part::Arguments | Part::Counted => {}
+        }
+    }
+}
+
+/// The gradients of a problem, with the outputs of the implementation's own forward pass.
+fn differentiated<A: AttendBackward>(
+    own: &A,
+    problem: &gradients::Problem,
+) -> Result<Gradients, A::Error> {
+    let forward = &problem.forward;
+    let (q, k, v) = (forward.q.view(), forward.k.view(), forward.v.view());
+    let attended = own.attend(q, k, v, &forward.options)?;
+    let d_o = problem.d_o.view();
+    own.attend_backward(q, k, v, &forward.options, &attended, d_o)
+}
+
 /// Runs `work` on so many host threads.
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
@@ -77,10 +109,14 @@ fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
 
 const THREADS: [usize; 3] = [1, 2, 7];
 
-fn forward_schedules<A: Attend + Sync>(judge: &mut Judge<'_>, own: &A) {
-    let mut table = problems();
+fn forward_schedules<A: Attend + Sync>(
+    judge: &mut Judge<'_>,
+    own: &A,
+    name: &str,
+    mut table: Vec<attention::Problem>,
+) {
     table.retain(|problem| judge.missing(problem).is_none());
-    judge.same_bits("threads_forward", THREADS, |&threads| {
+    judge.same_bits(name, THREADS, |&threads| {
         on_threads(threads, || {
             let mut values = Vec::new();
             for problem in &table {

@@ -1,7 +1,9 @@
-//! The suites of stage 4: attention with every option, and its backward pass, in device memory.
+//! The suites of stage 4: attention with every option, and its backward pass, in device memory;
+//! dropout in both.
 //! Both keep no scores there.
 
 mod backward;
+mod dropout;
 
 use cudarc::driver::CudaSlice;
 use gpu::arguments::{Strides, pack_bits};
@@ -20,6 +22,7 @@ use crate::report::Part;
 use crate::{AnyError, Dtype, Element, Judge};
 
 pub use backward::{attend, backward, solve as solve_backward};
+pub use dropout::{backward as backward_dropout, forward as dropout};
 
 /// Random problems.
 const RANDOM: u64 = 120;
@@ -173,6 +176,7 @@ fn shape(problem: &Problem, tensors: [[usize; 3]; 4]) -> Shape {
         scale: problem.options.scale,
         causal: problem.options.causal,
         window: problem.options.window,
+        dropout: problem.options.dropout,
         q,
         k,
         v,
@@ -316,7 +320,7 @@ fn arguments<T: Element, F: Fused<T>>(judge: &mut Judge<'_>, device: &Device, ow
     // With all tensors that the implementation has.
     let calls = (calls.into_iter())
         .map(|(name, argument, _, lengths, shape)| (name, argument, None, lengths, shape));
-    let lacked = lacks.iter().map(|&feature| {
+    let lacked = asked(lacks).map(|feature| {
         let name = format!("lacked_{feature}").replace([' ', '-'], "_");
         (
             name,
@@ -361,6 +365,12 @@ fn arguments<T: Element, F: Fused<T>>(judge: &mut Judge<'_>, device: &Device, ow
             (result, untouched)
         });
     }
+}
+
+/// The features whose refusal is asked for: dropout has a suite of its own.
+fn asked(lacks: &[Feature]) -> impl Iterator<Item = Feature> {
+    let lacks = lacks.iter().copied();
+    lacks.filter(|&feature| feature != Feature::Dropout)
 }
 
 /// A shape that needs a feature, if that is not a tensor beside it.

@@ -8,7 +8,7 @@ use cudarc::driver::LaunchConfig;
 use cudarc::nvrtc::Ptx;
 use ndarray::{Array3, Array4, Axis, s};
 use rstest::rstest;
-use stage1_reference::{Error, Feature, Options, Output, attention};
+use stage1_reference::{Dropout, Error, Feature, Options, Output, attention};
 
 fn who<'a>(name: &'a str, lacks: &'a [Feature]) -> Implementation<'a> {
     Implementation {
@@ -217,6 +217,32 @@ fn a_mask_that_is_read_wrongly_is_caught(#[case] example: &str, #[case] spoil: f
     });
     let names: Vec<&str> = report.failures().map(|case| &*case.name).collect();
     assert!(names.contains(&example), "{names:?}");
+}
+
+#[rstest]
+#[case::seed(|dropout: &mut Dropout| dropout.seed ^= 1 << 40)]
+#[case::offset(|dropout: &mut Dropout| dropout.offset = dropout.offset.wrapping_add(1))]
+#[case::no_high_half(|dropout: &mut Dropout| dropout.offset &= 0xffff_ffff)]
+#[case::probability(|dropout: &mut Dropout| dropout.probability *= 1.01)]
+fn dropout_that_is_drawn_otherwise_is_caught(#[case] spoil: fn(&mut Dropout)) {
+    let who = who("another dropout", &[]);
+    let spoilt = |problem: &Problem| {
+        let mut options = problem.options.clone();
+        options.dropout.iter_mut().for_each(spoil);
+        options
+    };
+    let problems = conformance::problems::attention::with_dropout().into_iter();
+    let problems = problems.filter(|problem| {
+        // Where any weight may be another.
+        spoilt(problem) != problem.options
+            && (0.01..0.9).contains(&problem.options.dropout.unwrap().probability)
+    });
+    let problems = problems.filter(|problem| !problem.q.is_empty() && problem.sizes().nk > 9);
+    let report = conformance::run(&who, problems, |problem, output| {
+        *output = with_options(problem, &spoilt(problem))?;
+        Ok::<_, Error>(())
+    });
+    assert!(!report.cases.is_empty() && report.cases.iter().all(|case| !case.passed()));
 }
 
 #[test]

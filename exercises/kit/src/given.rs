@@ -113,6 +113,7 @@ impl Attention {
             scale: Some(shape.scale()),
             causal: shape.causal,
             window: shape.window,
+            dropout: shape.dropout,
             ..stage4::Shape::packed(Sizes { head_dim, ..sizes })
         };
         let rows = Rows {

@@ -16,11 +16,12 @@ use stage1_reference::{
 };
 
 /// Features that are not asked for.
-pub const LACKS: [Feature; 5] = [
+pub const LACKS: [Feature; 6] = [
     Feature::Window,
     Feature::KeyLengths,
     Feature::AdditiveMask,
     Feature::BlockSparse,
+    Feature::Dropout,
     Feature::GroupedHeads,
 ];
 

@@ -47,11 +47,12 @@ use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Shape};
 static KERNELS: gpu::Bundle = gpu::bundle!();
 
 /// The options that the task does not ask for. It does ask for scale and causal mask.
-pub const LACKS: [Feature; 6] = [
+pub const LACKS: [Feature; 7] = [
     Feature::Window,
     Feature::KeyLengths,
     Feature::AdditiveMask,
     Feature::BlockSparse,
+    Feature::Dropout,
     Feature::GroupedHeads,
     Feature::Strides,
 ];

@@ -1,11 +1,11 @@
 use cudarc::driver::CudaViewMut;
 use gpu::arguments::Strides;
 use ndarray::ArrayView4;
-use stage1_reference::{Attend, Feature, Options, Output, Sizes};
+use stage1_reference::{Attend, Dropout, Feature, Options, Output, Sizes};
 
 use super::{
-    AttentionInputs, AttentionOutputs, Axis, GemmShape, Kernels, ScaleAndMaskShape, SoftmaxShape,
-    host,
+    AttentionInputs, AttentionOutputs, Axis, DropoutShape, GemmShape, Kernels, ScaleAndMaskShape,
+    SoftmaxShape, host,
 };
 use crate::{Attention, Call, Error, GemmRung, Ladder, Product, SoftmaxRung, Steps};
 
@@ -13,11 +13,12 @@ use crate::{Attention, Call, Error, GemmRung, Ladder, Product, SoftmaxRung, Step
 pub const LACKS: [Feature; 3] = [Feature::Window, Feature::KeyLengths, Feature::BlockSparse];
 
 /// The options that the ladder lacks.
-pub const LADDER_LACKS: [Feature; 6] = [
+pub const LADDER_LACKS: [Feature; 7] = [
     Feature::Window,
     Feature::KeyLengths,
     Feature::BlockSparse,
     Feature::AdditiveMask,
+    Feature::Dropout,
     Feature::GroupedHeads,
     Feature::Strides,
 ];
@@ -52,6 +53,8 @@ pub struct AttentionShape {
     pub scale: Option<f32>,
     /// Hides the keys `j > i + nk − nq` from query `i`.
     pub causal: bool,
+    /// Dropout of the weights.
+    pub dropout: Option<Dropout>,
     /// Strides of `q`, `[B, H, nq, D]`.
     pub q: Strides,
     /// Strides of `k`, `[B, H_kv, nk, D]`.
@@ -63,7 +66,7 @@ pub struct AttentionShape {
 }
 
 impl AttentionShape {
-    /// Packed `[B, H, N, D]` tensors, the default scale and no causal mask.
+    /// Packed `[B, H, N, D]` tensors, the default scale, no causal mask and no dropout.
     pub const fn packed(sizes: Sizes) -> Self {
         let Sizes {
             heads,
@@ -79,6 +82,7 @@ impl AttentionShape {
             sizes,
             scale: None,
             causal: false,
+            dropout: None,
             q: queries,
             k: keys,
             v: keys,
@@ -88,16 +92,17 @@ impl AttentionShape {
 }
 
 impl Kernels {
-    /// Attention in four launches: `o = softmax(scale · q kᵀ + mask) v`.
+    /// Attention in four launches, or five with dropout: `o = softmax(scale · q kᵀ + mask) v`.
     ///
     /// Allocates the scores, `[B, H, nq, nk]` f32, on the stream, and frees them there. A row that
     /// sees no key gets `o = 0` and `lse = −inf`.
     ///
     /// # Errors
     ///
-    /// An option that the variant lacks, sizes that do not divide, views too short for their
-    /// strides, overlapping rows of `o`, a view on another device, sizes beyond 2³⁰: see [`Error`].
-    /// All are found before the first launch. After it, only the driver can fail.
+    /// An option that the variant lacks, a probability of dropout that is not in `[0, 1)`, sizes
+    /// that do not divide, views too short for their strides, overlapping rows of `o`, a view on
+    /// another device, sizes beyond 2³⁰: see [`Error`]. All are found before the first launch.
+    /// After it, only the driver can fail.
     pub fn attention(
         &self,
         variant: Variant,
@@ -142,6 +147,9 @@ impl Kernels {
         sizes.check("attention")?;
         let checks = self.checks("attention");
         checks.scale(scale)?;
+        if let Some(dropout) = shape.dropout {
+            dropout.check("attention")?;
+        }
         checks.sizes([("batch", batch), ("heads", heads), ("nq", nq), ("nk", nk)])?;
         checks.input("q", &q, [batch, heads, nq, head_dim], shape.q)?;
         checks.input("k", &k, [batch, kv_heads, nk, head_dim], shape.k)?;
@@ -185,6 +193,16 @@ impl Kernels {
             axis: Axis::Last,
         };
         self.softmax(scores.as_view_mut(), lse, &by_row)?;
+        if let Some(dropout) = shape.dropout {
+            let dropping = DropoutShape {
+                matrices: batch * heads,
+                nq,
+                nk,
+                transposed: false,
+                dropout,
+            };
+            self.dropout(scores.as_view_mut(), &dropping)?;
+        }
         self.gemm(scores.as_view(), v, o, &p_by_v)
     }
 
@@ -211,6 +229,7 @@ impl Kernels {
             && shape.o.agrees_with(packed.o, queries);
         let used = [
             (mask.is_some(), Feature::AdditiveMask),
+            (shape.dropout.is_some(), Feature::Dropout),
             (sizes.kv_heads != sizes.heads, Feature::GroupedHeads),
             (!is_packed, Feature::Strides),
         ];
@@ -269,6 +288,7 @@ impl Kernels {
         let shape = |sizes| AttentionShape {
             scale: options.scale,
             causal: options.causal,
+            dropout: options.dropout,
             ..AttentionShape::packed(sizes)
         };
         host::attention(

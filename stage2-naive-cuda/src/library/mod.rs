@@ -1,7 +1,8 @@
 //! The library: one kernel for each step, with every option. Tensors are strided, heads may share
-//! keys and values, masks may be added, and softmax runs over any dimension.
+//! keys and values, masks may be added, weights dropped, and softmax runs over any dimension.
 
 mod attention;
+mod dropout;
 mod gemm;
 pub mod host;
 mod scale_and_mask;
@@ -16,6 +17,7 @@ use gpu::arguments::Checks;
 use crate::{Error, KERNELS, Product};
 
 pub use attention::{AttentionShape, LACKS, LADDER_LACKS, Variant};
+pub use dropout::{DropoutArgument, DropoutShape};
 pub use gemm::GemmShape;
 pub use scale_and_mask::{Additive, ScaleAndMaskShape};
 pub use softmax::{Axis, SoftmaxShape};
@@ -29,6 +31,7 @@ pub struct Kernels {
     gemm_nt: CudaFunction,
     scale_and_mask: CudaFunction,
     softmax: CudaFunction,
+    dropout: CudaFunction,
 }
 
 impl Kernels {
@@ -50,6 +53,7 @@ impl Kernels {
             gemm_nt: gemm(Product::Nt)?,
             scale_and_mask: load("scale_and_mask", &[])?,
             softmax: load("softmax", &[])?,
+            dropout: load("dropout", &[])?,
         })
     }
 

@@ -310,10 +310,7 @@ impl Problem<'_> {
                 }
                 // line 11: P = exp(S − Lᵢ)
                 simd.softmax(p_ij.view_mut(), &scratch.lse_i);
-                // line 12: dVⱼ += Pᵀ dOᵢ
-                let dv_j_t = scratch.dv_j_t.view_mut(d, 0..n);
-                simd.mat_mul(do_i.t(), p_ij.view(), Old::Kept, dv_j_t);
-                // line 13: dP = dOᵢ Vⱼᵀ
+                // line 13: dP = dOᵢ Vⱼᵀ, times Z
                 let mut ds_ij = scratch.ds_ij.view_mut(m, 0..n);
                 simd.mat_mul(
                     do_i,
@@ -321,8 +318,20 @@ impl Problem<'_> {
                     Old::Replaced(1.0),
                     ds_ij.view_mut(),
                 );
+                let z = mask.factors(&self.sizes, queries, keys.clone());
+                if let Some(z) = &z {
+                    let mut dp = ds_ij.slice_mut(s![.., ..n]);
+                    dp *= z;
+                }
                 // line 14: dS = P ∘ (dP − Dᵢ)
                 simd.score_gradient(ds_ij.view_mut(), p_ij.view(), &scratch.delta_i);
+                // line 12: dVⱼ += Pᵀ dOᵢ, where P is times Z: so it comes after line 14
+                if let Some(z) = &z {
+                    let mut p = p_ij.slice_mut(s![.., ..n]);
+                    p *= z;
+                }
+                let dv_j_t = scratch.dv_j_t.view_mut(d, 0..n);
+                simd.mat_mul(do_i.t(), p_ij.view(), Old::Kept, dv_j_t);
                 // line 15: dQᵢ += dS Kⱼ, times the scale
                 let mut dq_i = scratch.dq_i.view_mut(m, 0..d);
                 let (ds, k_j) = (ds_ij.slice(s![.., ..n]), scratch.k_j.view(n, 0..d));

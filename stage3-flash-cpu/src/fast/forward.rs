@@ -40,7 +40,7 @@ use crate::{Error, Tiles};
 /// # Errors
 ///
 /// [`Error::Problem`]: shapes that do not fit each other, a mask that does not broadcast, a key
-/// length above nk, a scale that is not finite.
+/// length above nk, a scale that is not finite, a probability of dropout that is not in `[0, 1)`.
 pub fn attention(
     q: ArrayView4<'_, f32>,
     k: ArrayView4<'_, f32>,
@@ -209,6 +209,11 @@ impl<'a> Problem<'a> {
                 // line 9: m_new = max(m, rowmax(S)), P = exp(S − m_new), ℓ = exp(m − m_new)
                 // ℓ + rowsum(P), m = m_new
                 simd.online_softmax(s_ij.view_mut(), m_i, l_i, factor);
+                // P = P ∘ Z: dropout changes neither m nor ℓ
+                if let Some(z) = mask.factors(&self.sizes, queries, keys) {
+                    let mut p = s_ij.slice_mut(s![.., ..z.nrows()]);
+                    p *= &z.t();
+                }
                 // line 10: O = diag(exp(m − m_new)) O + P Vⱼ
                 simd.mat_mul(v_j.t(), s_ij.view(), Old::Rescaled(factor), o_i);
             }

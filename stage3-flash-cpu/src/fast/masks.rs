@@ -1,11 +1,11 @@
 use std::ops::Range;
 
-use ndarray::{Array4, ArrayView2, ArrayViewMut1, ArrayViewMut2, s};
-use stage1_reference::{BLOCK, Mask, Options, Tile};
+use ndarray::{Array2, Array4, ArrayView2, ArrayViewMut1, ArrayViewMut2, s};
+use stage1_reference::{BLOCK, Mask, Options, Sizes, Tile};
 
 use crate::fast::lanes::round;
 
-/// The masks of one head of one sequence.
+/// The masks and the dropout of one head of one sequence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeadMask<'a> {
     pub mask: Mask<'a>,
@@ -54,6 +54,17 @@ impl HeadMask<'_> {
     pub fn tile(&self, queries: &Range<usize>, keys: &Range<usize>) -> Tile {
         self.mask
             .tile(self.b, self.h, queries.clone(), keys.clone())
+    }
+
+    /// The factors of the weights of a tile, `[queries, keys]`, with dropout.
+    pub fn factors(
+        &self,
+        sizes: &Sizes,
+        queries: Range<usize>,
+        keys: Range<usize>,
+    ) -> Option<Array2<f32>> {
+        let matrix = self.b * sizes.heads + self.h;
+        (self.options.dropout).map(|dropout| dropout.factors(matrix, queries, keys))
     }
 
     /// Applies the masks to a tile of scores, `[queries, keys]`: adds the additive one, and sets to

@@ -4,6 +4,8 @@
 use conformance::dense::Dense;
 use conformance::inputs::{normal, tensor};
 use ndarray::Array4;
+use rstest::rstest;
+use stage1_reference::Dropout;
 use stage3_flash_cpu::{Gradients, Options, attention, attention_backward};
 
 /// The largest difference, as a share of the gradient's largest element, or
@@ -36,8 +38,8 @@ fn compare(name: &str, actual: &Gradients, expected: &[Array4<f64>; 3], toleranc
     }
 }
 
-#[test]
-fn both_agree_with_central_differences() {
+#[rstest]
+fn both_agree_with_central_differences(#[values(None, Some(0.3))] probability: Option<f32>) {
     let q = tensor((2, 2, 5, 3), 1, normal);
     let [k, v] = [2, 3].map(|seed| tensor((2, 1, 7, 3), seed, normal));
     let mask = tensor((1, 2, 5, 7), 4, |seed, i| {
@@ -47,11 +49,16 @@ fn both_agree_with_central_differences() {
             normal(seed, i)
         }
     });
-    let options = Options::default()
+    let mut options = Options::default()
         .causal()
         .key_lengths(vec![7, 5])
         .mask(mask)
         .scale(-0.7);
+    options.dropout = probability.map(|probability| Dropout {
+        probability,
+        seed: 5,
+        offset: 1 << 40,
+    });
     let d_o = d_o(&q);
     let exact = d_o.mapv(f64::from);
 

@@ -25,6 +25,7 @@ fn judge(tiles: Option<Tiles>, part: Part, passes: impl Fn(&mut Judge<'_>, &Stag
 fn both(judge: &mut Judge<'_>, own: &Stage3) {
     suites::stage3::forward(judge, own);
     suites::stage3::backward(judge, own);
+    suites::stage3::dropout(judge, own);
 }
 
 fn tiles(queries: usize, keys: usize) -> Option<Tiles> {
@@ -65,6 +66,7 @@ fn the_plain_one_passes_the_suite(
     let parts = [part];
     let mut judge = Judge::new(&who, &parts);
     suites::stage3::forward(&mut judge, &Flash);
+    suites::stage1::dropout(&mut judge, &Flash);
     judge.report().into_result()
 }
 
@@ -90,6 +92,11 @@ fn passes_the_suite_backward_with_tiles_of(
     #[case] keys: usize,
 ) -> Result<(), Report> {
     judge(tiles(queries, keys), Part::Table, suites::stage3::backward).into_result()
+}
+
+#[test]
+fn solves_the_problems_with_dropout_with_tiles_of_33_and_31() -> Result<(), Report> {
+    judge(tiles(33, 31), Part::Table, suites::stage3::dropout).into_result()
 }
 
 /// Of the table those problems that do not take too long.

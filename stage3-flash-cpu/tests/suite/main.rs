@@ -2,6 +2,7 @@
 //! its own, for its allocator.
 
 mod backward;
+mod dropout;
 mod errors;
 mod judged;
 mod properties;

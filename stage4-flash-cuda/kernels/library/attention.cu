@@ -24,7 +24,8 @@
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
-// in shared memory, and change no sum; ELEMENT, of q, k, v and o: float unless it is f16 or bf16.
+// in shared memory, and change no sum; ELEMENT, of q, k, v and o: float unless it is f16 or bf16;
+// DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // launch: grid=4 block=128 shared=54272
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
@@ -32,6 +33,7 @@
 // args: f32[200]=uninit
 // args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64},
 // args:  {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,30, f32=0.125}
+#include "dropout.cuh"
 #include "mask.cuh"
 #include "prelude.cuh"
 #include "problem.cuh"
@@ -210,6 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
         }
         // ANCHOR_END: softmax
         __syncwarp();  // so that no lane reads a row of p before the lanes that share it have stored their parts
+        drop_weights<ROWS, TY, TX, BLOCK_KV, P_STRIDE>(p_smem, problem, queries.batch, queries.head, first, key, tx, ty);
 
         // ANCHOR: accumulate
         const int seen = min(BLOCK_KV, masks.keys - key);  // valid keys in this tile; the rest have p = 0
@@ -264,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) attention(
     for (int r = 0; r < ROWS; r++) {
         const int row = ty + TY * r;
         const float sum = fold_row(sum_reg[r], [](float a, float b) { return a + b; });
-        const float scale = sum == 0.0f ? 0.0f : 1.0f / sum;
+        const float scale = sum == 0.0f ? 0.0f : dropout_of(problem).scale / sum;
 #pragma unroll
         for (int piece = 0; piece < PIECES; piece++) {
             const int column = WIDTH * (tx + TX * piece);

@@ -10,7 +10,8 @@
 // Shared: (BLOCK_Q + 2 * BLOCK_KV) * STRIDE * 16 bytes, dynamic: half_rows.cuh has STRIDE.
 // Reads:  q once; k and v once per block. Writes: o, lse once.
 // A query that sees no key gets o = 0, lse = -inf.
-// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more; ELEMENT: f16 or bf16.
+// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more; ELEMENT: f16 or bf16;
+// DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // arch: compute_80
 // launch: grid=4 block=64 shared=24576
@@ -18,6 +19,7 @@
 // args: f16[12800]=random f16[8320]=random f16[8320]=random null null null f16[12800]=uninit f32[200]=uninit
 // args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
 // args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
+#include "dropout.cuh"
 #include "half_rows.cuh"
 #include "mask.cuh"
 #include "mma.cuh"
@@ -203,6 +205,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         for (int e = 0; e < SCORES; e++) {
             sum_reg[pair_row(e)] += s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
         }
+        if constexpr (DROPOUT) {
+            const Dropout dropout = dropout_of(problem);
+            // Two keys of two rows, 8 apart. Lane t ^ 1 has the other two of the same four keys, so
+            // each of them asks for one row.
+            const unsigned long long kept = kept_scores<SCORES, 4>([&](int e) {
+                const int i = first + row + g + 8 * pair_row(e) + t % 2 * 8;
+                const int quad = (key + e / 4 / TILES * 8 + 2 * t) / 4;
+                const unsigned own = kept_keys(dropout, number_of(problem, queries.batch, queries.head), i, quad);
+                const unsigned other = __shfl_xor_sync(0xffffffffu, own, 1);
+                return t % 2 == 0 ? (own & 3) | (other & 3) << 2 : other >> 2 | (own >> 2) << 2;
+            });
+#pragma unroll
+            for (int e = 0; e < SCORES; e++) {
+                float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
+                s = kept >> e & 1 ? s : 0.0f;
+            }
+        }
         cp_async_wait_group<1>();  // v is there; the next k may be on its way
         __syncthreads();  // so that no thread reads v before every thread's part of it is there
 #pragma unroll
@@ -234,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     for (int w = 0; w < 2 * TILES; w++) {
         const int i = row + g + 8 * w;
         const float sum = row_sum(sum_reg[w]);
-        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        const float inverse = sum == 0.0f ? 0.0f : dropout_of(problem).scale / sum;
         for (int n = 0; n < VECTORS; n++) {
             const float* pair = &o_reg[n][w / 2][w % 2 * 2];
             char* target = reinterpret_cast<char*>(q_smem) + behind(o_lane, 0, n) + 8 * w * ROW;

@@ -8,6 +8,8 @@
 //     p = exp(scale * q . k + mask - lse)    dp = dO . v    ds = p * (dp - delta)
 //     dv = sum over heads and i of p dO      dk = scale * sum over heads and i of ds q
 //
+// With dropout, dp is times its factor, and so is p in dv.
+//
 // A hidden score has p = ds = 0, whatever q . k and dO . v are.
 //
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
@@ -18,7 +20,7 @@
 //         for a key that no query sees.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
 // in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse and delta: float, f16
-// or bf16.
+// or bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // launch: grid=6 block=128 shared=90624
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
@@ -104,6 +106,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
             }
             float ds_reg[ROWS][COLUMNS];
             multiply(ds_reg, v_smem, d_o_smem);
+            const Dropout dropout = dropout_of(problem);
+            const unsigned long long kept = kept_scores_of<ROWS, COLUMNS>([&](int key, int x) {
+                return is_kept(dropout, number_of(problem, batch, head), query + x, first + key);
+            });
             float* own_weights = weights_smem + ty() * WEIGHTS_STRIDE<BLOCK_Q> + tx();
 #pragma unroll
             for (int n = 0; n < COLUMNS; n++) {
@@ -112,8 +118,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
                     const float p = weight(p_reg[r][n], unit, row_lse);
-                    ds_reg[r][n] = score_gradient(p, ds_reg[r][n], row_delta);
-                    own_weights[TY * r * WEIGHTS_STRIDE<BLOCK_Q> + TX * n] = p;
+                    const bool stays = kept >> (r * COLUMNS + n) & 1;
+                    ds_reg[r][n] = score_gradient(p, stays ? ds_reg[r][n] * dropout.scale : 0.0f, row_delta);
+                    own_weights[TY * r * WEIGHTS_STRIDE<BLOCK_Q> + TX * n] = stays ? p : 0.0f;
                 }
             }
             __syncwarp();  // so that no lane reads a row of p before the lanes that share it have stored their parts
@@ -132,5 +139,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
     __syncthreads();  // so that no thread stores a gradient over k or v while another still loads them: there may be no queries
     const int key_end = min(first + BLOCK_KV, problem.nk);
     store(matrix_of(dk, problem.k, batch, kv_head), problem.k.row, dk_reg, problem.scale, k_smem, first, key_end, columns);
-    store(matrix_of(dv, problem.v, batch, kv_head), problem.v.row, dv_reg, 1.0f, v_smem, first, key_end, columns);
+    store(matrix_of(dv, problem.v, batch, kv_head), problem.v.row, dv_reg, dropout_of(problem).scale, v_smem, first, key_end, columns);
 }

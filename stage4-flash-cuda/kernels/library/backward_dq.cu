@@ -7,7 +7,7 @@
 //     p = exp(scale * q . k + mask - lse)    dp = dO . v    ds = p * (dp - delta)
 //     dq = scale * sum over j of ds k
 //
-// A hidden score has ds = 0, whatever q . k and dO . v are.
+// With dropout, dp is times its factor. A hidden score has ds = 0, whatever q . k and dO . v are.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). gradients.cuh says which queries and keys of a tile a thread has.
@@ -91,13 +91,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dq(
         }
         float dp_reg[ROWS][COLUMNS];
         multiply(dp_reg, d_o_smem, v_smem);
+        const Dropout dropout = dropout_of(problem);
+        const unsigned long long kept = kept_scores_of<ROWS, COLUMNS>([&](int query, int x) {
+            return is_kept(dropout, number_of(problem, queries.batch, queries.head), first + query, key + x);
+        });
         float* own_weights = weights_smem + ty() * WEIGHTS_STRIDE<BLOCK_KV> + tx();
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
 #pragma unroll
             for (int n = 0; n < COLUMNS; n++) {
                 const float p = weight(s_reg[r][n], unit, lse_reg[r]);
-                own_weights[TY * r * WEIGHTS_STRIDE<BLOCK_KV> + TX * n] = score_gradient(p, dp_reg[r][n], delta_reg[r]);
+                const float dp = kept >> (r * COLUMNS + n) & 1 ? dp_reg[r][n] * dropout.scale : 0.0f;
+                own_weights[TY * r * WEIGHTS_STRIDE<BLOCK_KV> + TX * n] = score_gradient(p, dp, delta_reg[r]);
             }
         }
         __syncwarp();  // so that no lane reads a row of ds before the lanes that share it have stored their parts

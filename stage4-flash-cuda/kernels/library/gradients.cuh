@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "dropout.cuh"
 #include "mask.cuh"
 #include "vector.cuh"
 
@@ -115,6 +116,14 @@ __device__ __forceinline__ void mask_scores(float (&score)[ROWS][COLUMNS], float
     for (int e = 0; e < ROWS * COLUMNS; e++) {
         score[e / COLUMNS][e % COLUMNS] = own[TY * (e / COLUMNS) * WEIGHTS + TX * (e % COLUMNS)];
     }
+}
+
+// Bit e says whether score e / COLUMNS, e % COLUMNS of a thread is kept: kept(row, column) says so.
+template <int ROWS, int COLUMNS, typename F>
+__device__ __forceinline__ unsigned long long kept_scores_of(F kept) {
+    return kept_scores<ROWS * COLUMNS, 1>([&](int e) {
+        return kept(ty() + TY * (e / COLUMNS), tx() + TX * (e % COLUMNS));
+    });
 }
 
 // The log-sum-exp by which the weights of a row are computed. A row that sees no key has -inf:

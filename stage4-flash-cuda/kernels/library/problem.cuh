@@ -2,6 +2,12 @@
 
 #pragma once
 
+#include "stage2-naive-cuda/philox.cuh"
+
+#ifndef DROPOUT
+#define DROPOUT 0
+#endif
+
 struct Strides {  // in elements; columns are contiguous
     long long batch, head, row;
 };
@@ -22,6 +28,9 @@ struct Problem {
     int first_diagonal;   // of the band of diagonals j - i that causal mask and window let through
     int last_diagonal;
     float scale;          // of the scores
+#if DROPOUT
+    Dropout dropout;      // of the weights; other kernels take what is before it
+#endif
 };
 // ANCHOR_END: problem
 

@@ -24,9 +24,19 @@ pub enum BackwardKernel {
     /// `library/backward_row_dots.cu`: delta of tensors with any strides, in f32 or a format.
     LibraryRowDots(Option<Format>),
     /// `library/backward_dk_dv.cu`: dk and dv with every option.
-    LibraryKeysAndValues(Option<Format>),
+    LibraryKeysAndValues {
+        /// That of the tensors; none for f32.
+        format: Option<Format>,
+        /// True if it drops weights.
+        dropout: bool,
+    },
     /// `library/backward_dq.cu`: dq with every option.
-    LibraryQueries(Option<Format>),
+    LibraryQueries {
+        /// That of the tensors; none for f32.
+        format: Option<Format>,
+        /// True if it drops weights.
+        dropout: bool,
+    },
 }
 
 impl BackwardKernel {
@@ -40,13 +50,26 @@ impl BackwardKernel {
     /// Those of the second rung, in f16.
     pub const MMA: [Self; 3] = [Self::HalfRowDots, Self::MmaKeysAndValues, Self::MmaQueries];
 
-    /// Those of the library, for tensors in a format, or in f32.
+    /// Those of the library without dropout, for tensors in a format, or in f32.
     pub const fn library(format: Option<Format>) -> [Self; 3] {
+        let dropout = false;
         [
             Self::LibraryRowDots(format),
-            Self::LibraryKeysAndValues(format),
-            Self::LibraryQueries(format),
+            Self::LibraryKeysAndValues { format, dropout },
+            Self::LibraryQueries { format, dropout },
         ]
+    }
+
+    /// The same with dropout, if it is one of the library that has weights.
+    pub const fn with_dropout(self) -> Self {
+        let dropout = true;
+        match self {
+            Self::LibraryKeysAndValues { format, .. } => {
+                Self::LibraryKeysAndValues { format, dropout }
+            }
+            Self::LibraryQueries { format, .. } => Self::LibraryQueries { format, dropout },
+            other => other,
+        }
     }
 
     /// The head dimensions for which the library's kernels have committed PTX. Without a compiler
@@ -68,8 +91,8 @@ impl BackwardKernel {
             Self::MmaQueries => "backward/2_mma_dq.cu",
             Self::SoftmaxGradient => "backward/softmax_gradient.cu",
             Self::LibraryRowDots(_) => "library/backward_row_dots.cu",
-            Self::LibraryKeysAndValues(_) => "library/backward_dk_dv.cu",
-            Self::LibraryQueries(_) => "library/backward_dq.cu",
+            Self::LibraryKeysAndValues { .. } => "library/backward_dk_dv.cu",
+            Self::LibraryQueries { .. } => "library/backward_dq.cu",
         }
     }
 
@@ -83,8 +106,8 @@ impl BackwardKernel {
             Self::MmaQueries => "mma_dq",
             Self::SoftmaxGradient => "softmax_gradient",
             Self::LibraryRowDots(_) => "backward_row_dots",
-            Self::LibraryKeysAndValues(_) => "backward_dk_dv",
-            Self::LibraryQueries(_) => "backward_dq",
+            Self::LibraryKeysAndValues { .. } => "backward_dk_dv",
+            Self::LibraryQueries { .. } => "backward_dq",
         }
     }
 
@@ -98,8 +121,8 @@ impl BackwardKernel {
             (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
             (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
             // Of the committed ones, those that a device of compute capability 7.5 has room for.
-            (Self::LibraryKeysAndValues(_), 129..) => Some(Tile::new(8, 16, 64)),
-            (Self::LibraryQueries(_), 129..) => Some(Tile::new(16, 8, 64)),
+            (Self::LibraryKeysAndValues { .. }, 129..) => Some(Tile::new(8, 16, 64)),
+            (Self::LibraryQueries { .. }, 129..) => Some(Tile::new(16, 8, 64)),
             (_, 65..) => Some(Tile::new(32, 32, 64)),
             _ => Some(Tile::new(64, 64, 128)),
         }
@@ -119,7 +142,7 @@ impl BackwardKernel {
             (
                 Self::RecomputeKeysAndValues
                 | Self::MmaKeysAndValues
-                | Self::LibraryKeysAndValues(_),
+                | Self::LibraryKeysAndValues { .. },
                 Some(tile),
             ) => rows(sizes.kv_heads).saturating_mul(sizes.nk.div_ceil(tile.block_kv)),
             (_, Some(tile)) => rows(sizes.heads).saturating_mul(sizes.nq.div_ceil(tile.block_q)),
@@ -145,12 +168,19 @@ impl BackwardKernel {
         let format = match self {
             Self::HalfRowDots => Some(Format::F16),
             Self::LibraryRowDots(format)
-            | Self::LibraryKeysAndValues(format)
-            | Self::LibraryQueries(format) => format,
+            | Self::LibraryKeysAndValues { format, .. }
+            | Self::LibraryQueries { format, .. } => format,
             _ => None,
         };
         let element = format.map(|format| ("ELEMENT", format.name().to_owned()));
-        texts.chain(element).collect()
+        let dropout = match self {
+            Self::LibraryKeysAndValues { dropout, .. } | Self::LibraryQueries { dropout, .. } => {
+                dropout
+            }
+            _ => false,
+        };
+        let dropout = dropout.then(|| ("DROPOUT", "1".to_owned()));
+        texts.chain(element).chain(dropout).collect()
     }
 
     /// Bytes of dynamic shared memory.
@@ -165,7 +195,7 @@ impl BackwardKernel {
         let floats = match self {
             Self::MmaKeysAndValues => half_tensors + block_kv * block_q / 2 + 2 * block_q,
             Self::MmaQueries => half_tensors + 2 * block_q,
-            Self::RecomputeKeysAndValues | Self::LibraryKeysAndValues(_) => {
+            Self::RecomputeKeysAndValues | Self::LibraryKeysAndValues { .. } => {
                 tensors + block_kv * (block_q | row) + 2 * block_q
             }
             _ => tensors + block_q * (block_kv | row),

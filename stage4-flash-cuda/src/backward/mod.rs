@@ -38,7 +38,8 @@ pub struct Backward {
     mode: BackwardMode,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
-    /// By the first of the kernels, which tells the type of the tensors, and the head dimension.
+    /// By the second of the kernels, which tells the type of the tensors and whether there is
+    /// dropout, and the head dimension.
     functions: Mutex<HashMap<(BackwardKernel, usize), Loaded>>,
 }
 
@@ -143,7 +144,10 @@ impl Backward {
         let (kernels, candidates, rest) = match self.mode {
             BackwardMode::Library => {
                 let problem = Problem::new(shape, &inputs.forward);
-                let kernels = BackwardKernel::library(format);
+                let kernels = match shape.drops() {
+                    true => BackwardKernel::library(format).map(BackwardKernel::with_dropout),
+                    false => BackwardKernel::library(format),
+                };
                 let padded = BackwardKernel::padded(format).iter().copied();
                 let padded = padded.filter(|&columns| columns > s.head_dim);
                 let candidates = iter::once(s.head_dim).chain(padded);
@@ -193,7 +197,7 @@ impl Backward {
         kernels: [BackwardKernel; 3],
         candidates: &[usize],
     ) -> Result<Loaded, Error> {
-        let wanted = (kernels[0], candidates[0]);
+        let wanted = (kernels[1], candidates[0]);
         // A panic cannot leave it half changed.
         let loaded = self.functions.lock();
         let mut loaded = loaded.unwrap_or_else(PoisonError::into_inner);

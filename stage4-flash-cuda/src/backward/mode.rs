@@ -7,8 +7,8 @@ use crate::Rung;
 /// An implementation of the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum BackwardMode {
-    /// Stage 2's way, in f32: weights and their gradients in device memory, eight launches. It
-    /// lacks [some options](BackwardMode::lacks).
+    /// Stage 2's way, in f32: weights and their gradients in device memory, eight launches, and
+    /// two more with dropout. It lacks [some options](BackwardMode::lacks).
     Naive,
     /// The library's kernels, which have every option, compiled for the head dimension: in f32, and
     /// in half precision with products and sums in f32. A hidden score has no influence, whatever

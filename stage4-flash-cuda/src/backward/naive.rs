@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
-use stage2_naive_cuda::{Axis, GemmShape, Kernels, Product, ScaleAndMaskShape, SoftmaxShape};
+use cudarc::driver::{CudaFunction, CudaStream, CudaViewMut, LaunchConfig, PushKernelArg};
+use stage2_naive_cuda::{
+    Axis, DropoutShape, GemmShape, Kernels, Product, ScaleAndMaskShape, SoftmaxShape,
+};
 
 use super::{BackwardInputs, Gradients};
 use crate::{Error, Inputs, Shape, Strides};
@@ -67,6 +69,20 @@ pub(super) fn run(
         ds.as_view_mut(),
         &scores(shape.o, shape.v),
     )?;
+    let drop = |weights: CudaViewMut<'_, f32>, transposed| match shape.dropout {
+        None => Ok(()),
+        Some(dropout) => {
+            let dropping = DropoutShape {
+                matrices: s.batch * s.heads,
+                nq: s.nq,
+                nk: s.nk,
+                transposed,
+                dropout,
+            };
+            kernels.dropout(weights, &dropping)
+        }
+    };
+    drop(ds.as_view_mut(), false)?;
     if config.grid_dim.0 > 0 {
         let (rows, nq, nk) = (rows as i64, s.nq as i32, s.nk as i32);
         let mut builder = stream.launch_builder(softmax_gradient);
@@ -77,6 +93,7 @@ pub(super) fn run(
         // elements; a warp writes a row, and a column, of its own.
         unsafe { builder.launch(config) }?;
     }
+    drop(p_transposed.as_view_mut(), true)?;
     let sums = |m, k, a, b, c| GemmShape {
         product: Product::Nn,
         m,

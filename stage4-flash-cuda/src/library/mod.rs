@@ -28,10 +28,13 @@ const ROWS: usize = 8;
 /// that FlashAttention is built for, but for 224, where the compiler keeps registers in memory.
 pub const PADDED: [usize; 7] = [32, 64, 96, 128, 160, 192, 256];
 
-/// The head dimension that another is padded to where its kernel cannot be compiled.
-pub(crate) fn padded(head_dim: usize) -> usize {
-    let next = PADDED.into_iter().find(|&padded| head_dim <= padded);
-    next.unwrap_or(head_dim)
+/// Those of [`PADDED`] for which a kernel with dropout is committed.
+pub const PADDED_WITH_DROPOUT: [usize; 2] = [64, 128];
+
+/// The first of some head dimensions that another can be padded to; itself if there is none.
+pub(crate) fn padded(head_dim: usize, among: &[usize]) -> usize {
+    let next = among.iter().find(|&&padded| head_dim <= padded);
+    next.copied().unwrap_or(head_dim)
 }
 
 /// Threads that share a row of scores.

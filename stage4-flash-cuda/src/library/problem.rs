@@ -1,5 +1,6 @@
 use cudarc::driver::DeviceRepr;
 use gpu::arguments::Strides;
+use stage2_naive_cuda::DropoutArgument;
 
 use crate::{Inputs, Shape};
 
@@ -22,6 +23,8 @@ pub(crate) struct Problem {
     first_diagonal: i32,
     last_diagonal: i32,
     scale: f32,
+    /// Of the kernels that are compiled for it; the others take what is before it.
+    dropout: DropoutArgument,
 }
 // ANCHOR_END: problem
 
@@ -49,6 +52,7 @@ impl Problem {
             first_diagonal: first as i32,
             last_diagonal: last as i32,
             scale: shape.scale(),
+            dropout: shape.dropout.map(Into::into).unwrap_or_default(),
         }
     }
 }

@@ -11,12 +11,6 @@ pub(crate) const KERNEL: &str = "attention_mma";
 /// Head dimensions for which a kernel is always committed, so that any other can be padded.
 pub const PADDED: [usize; 3] = [64, 128, 256];
 
-/// The head dimension that another is padded to where its kernel cannot be compiled.
-pub(crate) fn padded(head_dim: usize) -> usize {
-    let next = PADDED.into_iter().find(|&padded| head_dim <= padded);
-    next.unwrap_or(head_dim)
-}
-
 /// The tile for a head dimension: the largest whose accumulators leave registers for the rest. Two
 /// blocks of it fit in the shared memory of a multiprocessor from compute capability 8.0 on.
 pub const fn tile(head_dim: usize) -> Tile {

@@ -321,7 +321,7 @@ where
         let tiles = kernel.tile(head_dim).map_or(1, |tile| match kernel {
             BackwardKernel::MmaKeysAndValues
             | BackwardKernel::RecomputeKeysAndValues
-            | BackwardKernel::LibraryKeysAndValues(_) => n.div_ceil(tile.block_kv),
+            | BackwardKernel::LibraryKeysAndValues { .. } => n.div_ceil(tile.block_kv),
             _ => n.div_ceil(tile.block_q),
         });
         let needed = loaded.0 + tiles * loaded.1;

@@ -3,6 +3,7 @@
 mod backward;
 mod backward_library;
 mod counted;
+mod dropout;
 mod errors;
 mod judged;
 #[cfg(feature = "cli")] // runs the program

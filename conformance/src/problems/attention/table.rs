@@ -1,5 +1,7 @@
 //! The table itself.
 
+use stage1_reference::Dropout;
+
 use super::row::{Axes, Blocks, Mask, Row, Sign, Values};
 
 const SHARED: Mask = Mask::Random(Axes::ALL[0]);
@@ -40,6 +42,51 @@ pub(super) fn whole() -> Vec<Row> {
         Row::new(1, 2, 64, 256, 64).values(Values::Step84),
         Row::new(1, 1, 64, 1024, 64).values(Values::Late),
     ]
+}
+
+/// With dropout: several probabilities, seeds and offsets, the last of which wrap around, and
+/// every other option.
+pub(super) fn with_dropout() -> Vec<(Row, Dropout)> {
+    let dropout = |probability, seed, offset| Dropout {
+        probability,
+        seed,
+        offset,
+    };
+    let tenth = dropout(0.1, 1, 0);
+    let plain = Row::new(2, 3, 65, 129, 64);
+    let mut rows: Vec<(Row, Dropout)> = [
+        tenth,
+        dropout(0.1, 2, 0),
+        dropout(0.1, 1 << 32, 0),
+        dropout(0.1, 1, 6),
+        dropout(0.1, 1, u64::from(u32::MAX) - 2),
+        dropout(0.1, u64::MAX, u64::MAX - 2),
+        dropout(0.0, 1, 0),
+        dropout(0.999, 1, 0),
+    ]
+    .map(|dropout| (plain, dropout))
+    .to_vec();
+    for nk in [0, 1, 2, 3, 63] {
+        rows.push((Row::new(1, 2, 5, nk, 40), dropout(0.3, 3, 0)));
+    }
+    let (half, random) = (dropout(0.5, 4, 9), Blocks::Random(Axes::ALL[3]));
+    for row in [
+        Row::new(0, 2, 5, 7, 40),
+        Row::new(1, 4, 1, 129, 64),
+        Row::new(1, 2, 129, 65, 40).causal(),
+        Row::new(1, 2, 70, 131, 128).causal(),
+        Row::new(2, 6, 33, 70, 64).kv_heads(2).causal(),
+        Row::new(7, 2, 33, 129, 64).lengths(),
+        Row::new(2, 2, 65, 130, 40).mask(PER_HEAD).causal(),
+        Row::new(1, 2, 65, 129, 64).window(20, 5),
+        Row::new(2, 2, 130, 200, 64).blocks(random),
+    ] {
+        rows.push((row, half));
+    }
+    let everything = Row::new(3, 4, 65, 129, 128).kv_heads(2).scale(0.2);
+    let everything = everything.blocks(random).mask(PER_BOTH);
+    rows.push((everything.window(100, 3).lengths(), tenth));
+    rows
 }
 
 /// The sizes at which tiles begin, end and overflow.

@@ -11,9 +11,10 @@ use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{
-    Problem, at_odd_places, in_pieces, many_matrices, problems, random,
+    Problem, at_odd_places, in_pieces, many_matrices, problems, random, with_dropout,
 };
 use crate::report::Part;
+use crate::suites::host::bad_dropout;
 use crate::{AnyError, Judge};
 
 /// Attention of packed tensors. A problem that needs one of the [`LADDER_LACKS`] is an error,
@@ -43,6 +44,60 @@ pub fn library_attention(judge: &mut Judge<'_>, device: &Device, own: &Kernels) 
                     library_solve(device, own, problem, layouts)
                 });
             }
+        }
+    }
+}
+
+/// Attention of the library with dropout.
+pub fn library_dropout(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
+    for &part in judge.parts() {
+        match part {
+            Part::Table => judge.problems(part, with_dropout(), |problem, output| {
+                *output = library_solve(device, own, problem, [problem.layout; 4])?;
+                Ok::<_, AnyError>(())
+            }),
+            Part::Arguments => {
+                let [q, k, v, mut o] = buffers(device, [16; 4]);
+                let sizes = Sizes {
+                    batch: 1,
+                    heads: 1,
+                    kv_heads: 1,
+                    nq: 2,
+                    nk: 2,
+                    head_dim: 8,
+                };
+                for (name, dropout, argument) in bad_dropout(judge.lacks()) {
+                    let shape = AttentionShape {
+                        dropout: Some(dropout),
+                        ..AttentionShape::packed(sizes)
+                    };
+                    judge.refusal(name, argument, super::argument, || {
+                        let inputs = AttentionInputs {
+                            q: q.as_view(),
+                            k: k.as_view(),
+                            v: v.as_view(),
+                            mask: None,
+                        };
+                        let outputs = AttentionOutputs {
+                            o: o.as_view_mut(),
+                            lse: None,
+                        };
+                        let result = own.attention(Variant::Tiled, inputs, outputs, &shape);
+                        (result, untouched(device, &[&o]))
+                    });
+                }
+            }
+            Part::Schedules => schedules(judge, "seeds_dropout", || {
+                let mut values = Vec::new();
+                let possible =
+                    |problem: &Problem| problem.options.refuse("attention", &LACKS).is_ok();
+                for problem in with_dropout().into_iter().filter(possible).step_by(4) {
+                    let output = library_solve(device, own, &problem, [problem.layout; 4])?;
+                    values.extend(output.o.into_iter().chain(output.lse));
+                }
+                Ok(values)
+            }),
+            Part::Strided | Part::Random | Part::Counted => {}
         }
     }
 }
@@ -180,6 +235,7 @@ fn library_solve(
         sizes: problem.sizes(),
         scale: problem.options.scale,
         causal: problem.options.causal,
+        dropout: problem.options.dropout,
         q: strides(q.strides()),
         k: strides(k.strides()),
         v: strides(v.strides()),

@@ -36,6 +36,7 @@ pub fn library(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
     gemm::library_gemm(judge, device, own);
     scale_and_mask::library_scale_and_mask(judge, device, own);
     attention::library_attention(judge, device, own);
+    attention::library_dropout(judge, device, own);
 }
 
 /// The argument that an error of the stage names.

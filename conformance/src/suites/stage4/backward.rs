@@ -10,7 +10,7 @@ use stage4_flash_cuda::{
     Shape,
 };
 
-use super::{BAD, HEAD_DIMS, Masks, Spoil, needing, shape};
+use super::{BAD, HEAD_DIMS, Masks, Spoil, asked, needing, shape};
 use crate::device::{Device, Launches, Tensor, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
@@ -23,7 +23,7 @@ use crate::{AnyError, Dtype, Element, Judge};
 /// Random problems.
 const RANDOM: u64 = 60;
 
-const PACKED: [Layout; 4] = [Layout::Packed; 4];
+pub(super) const PACKED: [Layout; 4] = [Layout::Packed; 4];
 
 /// Queries and keys of the problems whose products are counted.
 const MASKED: usize = 512;
@@ -56,12 +56,7 @@ pub fn backward<T: Element>(
     };
     let with = |layouts| {
         move |problem: &Problem, gradients: &mut Gradients| {
-            let output = match T::DTYPE {
-                Dtype::F32 => attend(device, forward, problem)?,
-                // The forward pass may be off by more than a unit in the last place of o.
-                dtype => rounded(problem, dtype),
-            };
-            *gradients = solve(device, own, problem, &output, layouts)?;
+            *gradients = solve_both(device, forward, own, problem, layouts)?;
             Ok::<_, AnyError>(())
         }
     };
@@ -102,6 +97,22 @@ pub fn backward<T: Element>(
             Part::Counted => counted(judge, device, own),
         }
     }
+}
+
+/// The gradients of a problem after a forward pass in f32, or with the right o in half precision:
+/// the forward pass may be off by more than a unit in its last place.
+pub(super) fn solve_both<T: Element>(
+    device: &Device,
+    forward: &impl Fused<T>,
+    own: &impl FusedBackward<T>,
+    problem: &Problem,
+    layouts: [Layout; 4],
+) -> Result<Gradients, AnyError> {
+    let output = match T::DTYPE {
+        Dtype::F32 => attend(device, forward, problem)?,
+        dtype => rounded(problem, dtype),
+    };
+    solve(device, own, problem, &output, layouts)
 }
 
 /// The right o and lse of a problem, o rounded to a type.
@@ -239,7 +250,7 @@ fn arguments<T: Element, F: FusedBackward<T>>(judge: &mut Judge<'_>, device: &De
     // With all tensors that the implementation has.
     let calls = (calls.into_iter())
         .map(|(name, argument, _, lengths, shape)| (name, argument, None, lengths, shape));
-    let lacked = lacks.iter().map(|&feature| {
+    let lacked = asked(lacks).map(|feature| {
         let name = format!("lacked_{feature}").replace([' ', '-'], "_");
         let shape = needing(feature, sizes);
         (name, "options", Some(feature), fitting, shape)
