@@ -2,6 +2,7 @@
 //!
 //! To add a task: a file with its [`Exam`], and a line in [`exam`]. If its interface is new, `remote/` gets a file, too.
 
+mod gradients;
 mod stage1;
 mod stage2;
 mod stage3;
@@ -233,6 +234,7 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (4, "mma") => &stage4::OnTensorCores(Rung::Mma),
         (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
         (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
+        (4, "backward") => &gradients::BackwardTask,
         (5, "update_cache") => &stage5::UpdateCache,
         (5, "decode/query") => &stage5::DecodeTask(Some(Step::Query)),
         (5, "decode/lengths") => &stage5::DecodeTask(Some(Step::Lengths)),
