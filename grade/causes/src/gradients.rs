@@ -1,14 +1,15 @@
 //! Mistakes of the backward pass: attention's gradients in f64, with parts that a mistake exchanges for its own.
 
+use std::cell::OnceCell;
 use std::f64::consts::{LN_2, LOG2_E};
 use std::rc::Rc;
 
 use conformance::problems::gradients::Problem;
-use conformance::problems::{Problem as _, attention};
+use conformance::problems::{Problem as _, UNWRITTEN, attention};
 use ndarray::{Array2, Array3, Array4, Axis, Zip, s};
 
 use super::explanation::forgive_nan;
-use super::written::{self, unless};
+use super::written::unless;
 use super::{Cause, Explained, Hypothesis, Lazy};
 
 /// Computed dq, dk and dv.
@@ -18,7 +19,7 @@ type Gradients = <Problem as conformance::problems::Problem>::Output;
 type Answer = [Array4<f64>; 3];
 
 /// Queries and keys of a tile.
-const TILES: [i64; 6] = [4, 8, 16, 32, 64, 128];
+const TILES: [i64; 4] = [16, 32, 64, 128];
 
 /// The scores that a kernel takes into account.
 type Sees = Rc<dyn Fn(&Pair) -> bool>;
@@ -45,7 +46,6 @@ impl Pair {
 }
 
 /// The parts of the backward pass, for two kernels: one computes dq, and one dk and dv.
-#[derive(Clone)]
 struct Formula {
     /// The factor of the scores.
     scale: fn(f64) -> f64,
@@ -175,20 +175,16 @@ struct Weights {
 
 /// What a mistake computes, and which of dq, dk and dv it concerns.
 struct Mistake {
-    formula: Formula,
+    formula: Rc<Formula>,
+    /// The formula's gradients, once they are computed: several mistakes have it.
+    computed: Rc<OnceCell<Answer>>,
     of: [bool; 3],
 }
 
 impl Mistake {
     fn gradients(&self, inputs: &Inputs, right: &Answer) -> Answer {
-        let wrong = self.formula.gradients(inputs);
-        let mut answer = right.clone();
-        for ((x, wrong), of) in answer.iter_mut().zip(wrong).zip(self.of) {
-            if of {
-                *x = wrong;
-            }
-        }
-        answer
+        let wrong = self.computed.get_or_init(|| self.formula.gradients(inputs));
+        [0, 1, 2].map(|i| if self.of[i] { &wrong[i] } else { &right[i] }.clone())
     }
 }
 
@@ -203,14 +199,17 @@ const OF: [(&str, [bool; 3]); 5] = [
 
 fn mistakes() -> Vec<Hypothesis<Mistake>> {
     let mut mistakes = Vec::new();
-    let mut known = |cause, detail: &str, formula: Formula| {
-        for (place, of) in OF {
-            let detail = match detail {
-                "" => place.to_owned(),
-                _ => format!("{detail}, {place}"),
+    let mut known = |cause, detail: &str, formula: Formula, places: &[(&str, [bool; 3])]| {
+        let (formula, computed) = (Rc::new(formula), Rc::default());
+        for &(place, of) in places {
+            let parts = [detail, place].into_iter().filter(|part| !part.is_empty());
+            let detail = parts.collect::<Vec<_>>().join(", ");
+            let mistake = Mistake {
+                formula: formula.clone(),
+                computed: Rc::clone(&computed),
+                of,
             };
-            let formula = formula.clone();
-            mistakes.push(Hypothesis::new(cause, detail, Mistake { formula, of }));
+            mistakes.push(Hypothesis::new(cause, detail, mistake));
         }
     };
     let with = |change: fn(&mut Formula)| {
@@ -218,13 +217,8 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
         change(&mut formula);
         formula
     };
-    let parts: [(Cause, &str, fn(&mut Formula)); 17] = [
-        (Cause::MissingDelta, "ds is p · dp", |it| {
-            it.ds = |p, dp, _| p * dp
-        }),
-        (Cause::MissingDelta, "it is added", |it| {
-            it.ds = |p, dp, delta| p * (dp + delta)
-        }),
+    // Where a gradient is made of the weights.
+    let sums: [(Cause, &str, fn(&mut Formula)); 8] = [
         (Cause::GradientScale, "dq is not scaled", |it| {
             it.scales[0] = |_| 1.0
         }),
@@ -234,8 +228,31 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
         (Cause::GradientScale, "neither is scaled", |it| {
             it.scales = [|_| 1.0; 2]
         }),
+        (Cause::GradientScale, "dq is scaled twice", |it| {
+            it.scales[0] = |scale| scale * scale
+        }),
+        (Cause::GradientScale, "dk is scaled twice", |it| {
+            it.scales[1] = |scale| scale * scale
+        }),
         (Cause::GradientScale, "both are scaled twice", |it| {
             it.scales = [|scale| scale * scale; 2]
+        }),
+        (Cause::StaleWeights, "dk is a sum of p q", |it| {
+            it.factors[1] = |p, _| p
+        }),
+        (Cause::StaleWeights, "dv is a sum of ds dO", |it| {
+            it.factors[2] = |_, ds| ds
+        }),
+    ];
+    for (cause, detail, change) in sums {
+        known(cause, detail, with(change), &[("", [true; 3])]);
+    }
+    let weights: [(Cause, &str, fn(&mut Formula)); 11] = [
+        (Cause::MissingDelta, "ds is p · dp", |it| {
+            it.ds = |p, dp, _| p * dp
+        }),
+        (Cause::MissingDelta, "it is added", |it| {
+            it.ds = |p, dp, delta| p * (dp + delta)
         }),
         (Cause::MissingScale, "", |it| it.scale = |_| 1.0),
         (Cause::NotNormalised, "lse is not subtracted", |it| {
@@ -256,12 +273,6 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
         (Cause::LogSumBase, "exp(s − lse · ln 2)", |it| {
             it.p = |score, lse| (score - lse * LN_2).exp()
         }),
-        (Cause::StaleWeights, "dk is a sum of p q", |it| {
-            it.factors[1] = |p, _| p
-        }),
-        (Cause::StaleWeights, "dv is a sum of ds dO", |it| {
-            it.factors[2] = |_, ds| ds
-        }),
         (Cause::WrongHead, "lse is that of the first head", |it| {
             it.of_first[0] = true
         }),
@@ -272,18 +283,12 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
             it.of_first = [true; 2]
         }),
     ];
-    for (cause, detail, change) in parts {
-        known(cause, detail, with(change));
+    for (cause, detail, change) in weights {
+        known(cause, detail, with(change), &OF);
     }
     for (cause, detail, sees) in bands().into_iter().chain(tiles()) {
-        known(
-            cause,
-            &detail,
-            Formula {
-                sees,
-                ..Formula::right()
-            },
-        );
+        let right = Formula::right();
+        known(cause, &detail, Formula { sees, ..right }, &OF);
     }
     mistakes
 }
@@ -455,17 +460,16 @@ impl Explained for Problem {
             Hypothesis::new(Cause::NanFromMaskedRow, "", ())
                 .lazily(move |()| from_masked_rows(self, &masked, output)),
         );
-        for before in written::values() {
-            let right = right.clone();
-            all.push(before.lazily(move |&before| {
+        all.push(
+            Hypothesis::new(Cause::NotWritten, "", ()).lazily(move |()| {
                 let [dq, dk, dv] = &*right;
                 [
-                    unless(dq, &output.dq, before),
-                    unless(dk, &output.dk, before),
-                    unless(dv, &output.dv, before),
+                    unless(dq, &output.dq, UNWRITTEN),
+                    unless(dk, &output.dk, UNWRITTEN),
+                    unless(dv, &output.dv, UNWRITTEN),
                 ]
-            }));
-        }
+            }),
+        );
         all
     }
 

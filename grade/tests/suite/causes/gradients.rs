@@ -3,7 +3,7 @@
 use conformance::problems::gradients::Problem;
 use conformance::problems::{Problem as _, attention};
 use grade::cause::{Cause, probes};
-use ndarray::{Array1, s};
+use ndarray::{Array1, Axis, s};
 use stage4_flash_cuda::Rung;
 
 use super::{Mistake, named};
@@ -76,7 +76,7 @@ fn naive(problem: &Problem, how: &Naive) -> Gradients {
         q, k, v, options, ..
     } = &problem.forward;
     let (o, lse) = problem.forward.answer();
-    let o = o.mapv(|x| x as f32);
+    let delta = (o.mapv(|x| x as f32) * &problem.d_o).sum_axis(Axis(3));
     let (batch, heads, nq, d) = q.dim();
     let nk = k.dim().2;
     let given = options.scale.unwrap_or(1.0 / (d as f32).sqrt());
@@ -86,8 +86,7 @@ fn naive(problem: &Problem, how: &Naive) -> Gradients {
         let [of_lse, of_delta] = how.of.map(|of| of(b, h));
         let weights = |i: usize, j: usize, counts: fn(Pair) -> bool| {
             let lse = lse[[of_lse.0, of_lse.1, i]] as f32;
-            let row = s![of_delta.0, of_delta.1, i, ..];
-            let delta = o.slice(row).dot(&problem.d_o.slice(row));
+            let delta = delta[[of_delta.0, of_delta.1, i]];
             let pair = Pair {
                 i: i as isize,
                 j: j as isize,

@@ -557,7 +557,10 @@ fn the_headers_of_stage_4_are_those_of_the_ladder() {
     for (header, folder) in [("mma.cuh", ""), ("tile.cuh", "backward/")] {
         let own = format!("stage4-flash-cuda/kernels/{folder}{header}");
         let given = format!("exercises/stage4/kernels/{header}");
-        assert!(read(own.clone()) == read(given.clone()), "copy {own} to {given}");
+        assert!(
+            read(own.clone()) == read(given.clone()),
+            "copy {own} to {given}"
+        );
     }
 }
 
