@@ -9,7 +9,7 @@ use stage3_flash_cpu::Flash;
 use stage4_flash_cuda::{Backward, BackwardMode, FusedBackward, Rung, Stage4Backward};
 
 use super::stage1::tensors;
-use super::stage4::{ONE_KEY, SMALL, WITHOUT_KEYS, reference};
+use super::stage4::{SMALL, WITHOUT_KEYS, reference};
 use super::{Exam, Input, Place, Rig, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
 
@@ -18,6 +18,10 @@ pub(super) struct BackwardTask;
 
 /// Sizes `[H, nq, nk, D]` and causal mask of the problem that is timed.
 const TIMED: [([usize; 4], bool); 1] = [([8, 256, 256, 64], true)];
+
+/// Those of [`Input::Many`]. A block computes a whole tile for its one key, so they are fewer than of other tasks, and still more than
+/// the blocks that a device holds at a time.
+const MANY: [([usize; 4], bool); 1] = [([700, 1, 1, 16], false)];
 
 impl Exam for BackwardTask {
     /// The sums of the rows are given.
@@ -70,7 +74,7 @@ impl Exam for BackwardTask {
         let (problems, seed): (&[_], _) = match input {
             Input::Repeated => (&SMALL, 0),
             Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            Input::Many => (&ONE_KEY, 0),
+            Input::Many => (&MANY, 0),
             Input::Timed(seed) => (&TIMED, seed),
             other => return Err(other.missing()),
         };

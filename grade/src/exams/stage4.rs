@@ -29,7 +29,7 @@ pub(super) const SMALL: [([usize; 4], bool); 2] =
 pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
 
 /// Those of [`Input::Many`].
-pub(super) const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
+const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
 
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.

@@ -6,7 +6,7 @@ use stage4_flash_cuda::library::Tile;
 
 use crate::gradients::Plan;
 
-/// The launch of `recompute_dk_dv`, for a head dimension of 16, 64 or 128. There is a key.
+/// The launch of `recompute_dk_dv`, for a head dimension of 16, 64 or 128 and one key or more.
 ///
 /// `Tile::new(queries, keys, threads)`: BLOCK_Q, BLOCK_KV and THREADS in the kernel.
 pub fn keys_and_values(sizes: &Sizes) -> Plan {
@@ -22,7 +22,7 @@ pub fn keys_and_values(sizes: &Sizes) -> Plan {
     }
 }
 
-/// The launch of `recompute_dq`. There is a query.
+/// The launch of `recompute_dq`, for one query or more.
 pub fn queries(sizes: &Sizes) -> Plan {
     let tile = tile(sizes.head_dim);
     let Tile {
