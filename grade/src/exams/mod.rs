@@ -249,7 +249,9 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 #[cfg(test)]
 mod tests {
     use super::Problem;
-    use conformance::problems::{attention, decode, gemm, multi_head, scale_and_mask, softmax};
+    use conformance::problems::{
+        attention, decode, gemm, gradients, multi_head, scale_and_mask, softmax,
+    };
 
     /// Names of the problems that need care and that are not left out, of those that are asked for.
     fn robust<P: Problem>(problems: Vec<P>, names: &[&str]) -> Vec<String> {
@@ -277,6 +279,7 @@ mod tests {
         ];
         let expected = [4, 3, 6, 7, 8].map(|i| names[i]);
         assert_eq!(robust(attention::problems(), &names), expected);
+        assert_eq!(robust(gradients::problems(), &names), expected);
         let names = [
             "b2_r3_c129",
             "b2_r7_c129_holes",
