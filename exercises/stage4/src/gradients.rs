@@ -58,7 +58,7 @@ impl Backward {
         let mut builder = self.stream.launch_builder(&row_dots);
         builder.arg(&inputs.d_o).arg(&inputs.o).arg(&mut delta);
         builder.arg(&rows).arg(&columns);
-        // SAFETY: these are the kernel's parameters, in order. The tensors are packed and lie inside
+        // SAFETY: these are the kernel's parameters, in order. The tensors are packed and lie in
         // the views; a warp writes a number of its own.
         unsafe { builder.launch(config) }?;
         Ok(delta)
