@@ -53,7 +53,7 @@ pub fn library_dropout(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
     for &part in judge.parts() {
         match part {
             Part::Table => judge.problems(part, with_dropout(), |problem, output| {
-                *output = library_solve(device, own, problem, [problem.layout; 4])?;
+                *output = library_solve(device, own, problem, problem.layouts)?;
                 Ok::<_, AnyError>(())
             }),
             Part::Arguments => {
@@ -92,7 +92,7 @@ pub fn library_dropout(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {
                 let possible =
                     |problem: &Problem| problem.options.refuse("attention", &LACKS).is_ok();
                 for problem in with_dropout().into_iter().filter(possible).step_by(4) {
-                    let output = library_solve(device, own, &problem, [problem.layout; 4])?;
+                    let output = library_solve(device, own, &problem, problem.layouts)?;
                     values.extend(output.o.into_iter().chain(output.lse));
                 }
                 Ok(values)
