@@ -4,7 +4,7 @@ use ndarray::{Array4, s};
 use stage1_reference::Feature;
 use stage3_flash_cpu::Gradients;
 
-use super::{UNWRITTEN, attention, compare};
+use super::{Extent, UNWRITTEN, attention, compare};
 use crate::Dtype;
 use crate::compare::{Comparison, Tolerance};
 use crate::dense::Dense;
@@ -76,6 +76,14 @@ impl super::Problem for Problem {
 
     fn needs(&self) -> Vec<Feature> {
         self.forward.needs()
+    }
+
+    fn needs_care(&self) -> bool {
+        self.forward.needs_care()
+    }
+
+    fn extent(&self) -> Extent {
+        self.forward.extent()
     }
 
     fn poisoned(&self) -> Gradients {

@@ -33,15 +33,17 @@ pub struct Gradients<'a, T = f32> {
 }
 
 impl<T> BackwardInputs<'_, T> {
-    /// Checks everything that does not depend on the kernels.
+    /// Checks everything about the arguments of a mode.
     ///
     /// # Errors
     ///
     /// Those of [`Shape::check`], also for what only the backward pass has; an option that the mode
-    /// lacks.
-    pub(super) fn check(
+    /// lacks; of a rung another head dimension than [`Rung::HEAD_DIMS`], or a tensor that does not
+    /// begin at a multiple of 16 bytes.
+    pub fn check(
         &self,
         checks: &Checks,
+        stream: &Arc<CudaStream>,
         gradients: &Gradients<'_, T>,
         shape: &Shape,
         mode: BackwardMode,
@@ -55,15 +57,16 @@ impl<T> BackwardInputs<'_, T> {
         checks.output("dq", dq, queries, shape.q)?;
         checks.output("dk", dk, keys, shape.k)?;
         checks.output("dv", dv, keys, shape.v)?;
-        shape.refuse(checks.operation(), &self.forward, mode.lacks())
+        shape.refuse(checks.operation(), &self.forward, mode.lacks())?;
+        match mode {
+            BackwardMode::Naive | BackwardMode::Library => Ok(()),
+            BackwardMode::Recompute | BackwardMode::Mma => {
+                Ok(self.check_rung(checks, stream, gradients, shape.sizes.head_dim)?)
+            }
+        }
     }
 
-    /// Checks what only rungs ask for.
-    ///
-    /// # Errors
-    ///
-    /// Another head dimension than theirs; a tensor that does not begin at a multiple of 16 bytes.
-    pub(super) fn check_rung(
+    fn check_rung(
         &self,
         checks: &Checks,
         stream: &Arc<CudaStream>,

@@ -138,7 +138,7 @@ impl Backward {
     ) -> Result<(), Error> {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
-        inputs.check(&checks, &gradients, shape, self.mode)?;
+        inputs.check(&checks, stream, &gradients, shape, self.mode)?;
         let s = shape.sizes;
         let (kernels, candidates, rest) = match self.mode {
             BackwardMode::Library => {
@@ -150,7 +150,6 @@ impl Backward {
                 (kernels, candidates.collect(), Rest::Any(problem))
             }
             _ => {
-                inputs.check_rung(&checks, stream, &gradients, s.head_dim)?;
                 let kernels = match format {
                     None => BackwardKernel::RECOMPUTE,
                     Some(_) => BackwardKernel::MMA,
@@ -176,7 +175,7 @@ impl Backward {
     ) -> Result<(), Error> {
         let checks = Checks::new(OPERATION, &self.context);
         checks.device("stream", stream.context())?;
-        inputs.check(&checks, &gradients, shape, self.mode)?;
+        inputs.check(&checks, stream, &gradients, shape, self.mode)?;
         let kernel = BackwardKernel::SoftmaxGradient;
         let config = config(&checks, kernel, &shape.sizes, shape.sizes.head_dim)?;
         // Modules stay loaded, so this costs a few look-ups.
