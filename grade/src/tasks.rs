@@ -133,6 +133,18 @@ pub static TASKS: &[Task] = &[
         files: &["kernels/pipeline.cu", "src/pipeline.rs"],
     },
     Task {
+        stage: 4,
+        id: "backward",
+        title: "the gradients of attention, without stored scores",
+        points: 1.0,
+        bonus: true,
+        files: &[
+            "kernels/recompute_dk_dv.cu",
+            "kernels/recompute_dq.cu",
+            "src/backward.rs",
+        ],
+    },
+    Task {
         stage: 5,
         id: "update_cache",
         title: "the KV cache: append keys and values",

@@ -1,53 +1,129 @@
-//! The calls of stage 4: attention in device memory.
+//! The calls of stage 4: attention in device memory, and its gradients.
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DeviceRepr};
 use half::f16;
 use serde::{Deserialize, Serialize};
-use stage4_flash_cuda::{Error, Fused, Inputs, Outputs, Rung, Shape};
+use stage4_flash_cuda::{
+    BackwardInputs, Error, Fused, FusedBackward, Gradients, Inputs, Outputs, Rung, Shape,
+};
 
 use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
 use crate::frame::{Broken, Plain, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
 
-/// A call of [`Fused::forward`]. Tensors are the whole memory behind a view, packed or
-/// not. It gives o and lse.
+/// A call. Tensors are the whole memory behind a view, packed or not. It gives the tensors that it
+/// writes.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+pub enum Call {
+    /// Of the tasks on the forward pass.
+    Forward(Forward),
+    /// Of the bonus task `backward`.
+    Backward(Backward),
+}
+
+/// [`Fused::forward`].
 #[derive(Serialize, Deserialize, Debug, Clone)]
 #[expect(missing_docs, reason = "the fields are the arguments of the method")]
-pub struct Call {
+pub struct Forward {
     /// The bonus task whose kernel computes, on tensors of f16; `None` for task `flash`, in f32.
     pub bonus: Option<Rung>,
+    pub inputs: InputTensors,
+    pub o: Tensor,
+    pub lse: Option<Tensor>,
+    pub shape: Shape,
+}
+
+/// [`FusedBackward::backward`].
+#[derive(Serialize, Deserialize, Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are the arguments of the method")]
+pub struct Backward {
+    pub inputs: InputTensors,
+    pub o: Tensor,
+    pub lse: Tensor,
+    pub d_o: Tensor,
+    pub dq: Tensor,
+    pub dk: Tensor,
+    pub dv: Tensor,
+    pub shape: Shape,
+}
+
+/// [`Inputs`] in a message.
+#[derive(Serialize, Deserialize, Debug, Clone)]
+#[expect(missing_docs, reason = "the fields are those of `Inputs`")]
+pub struct InputTensors {
     pub q: Tensor,
     pub k: Tensor,
     pub v: Tensor,
     pub mask: Option<StridedTensor>,
     pub key_lengths: Option<Tensor>,
     pub blocks: Option<StridedTensor>,
-    pub o: Tensor,
-    pub lse: Option<Tensor>,
-    pub shape: Shape,
 }
 
-/// Answers calls of the stage's interface. `flash` gets the stream, and `bonus` a bonus
-/// task, too.
-pub fn serve<F: Fused<Error = Error> + 'static, B: Fused<f16, Error = Error> + 'static>(
+/// [`Inputs`] in device memory.
+struct InputBuffers<T> {
+    q: Buffer<T>,
+    k: Buffer<T>,
+    v: Buffer<T>,
+    mask: Option<StridedBuffer<f32>>,
+    key_lengths: Option<Buffer<i32>>,
+    blocks: Option<StridedBuffer<u32>>,
+}
+
+impl<T: Plain + DeviceRepr> InputBuffers<T> {
+    fn new(device: &Device, inputs: &InputTensors) -> Result<Self, Broken> {
+        Ok(Self {
+            q: device.upload(&inputs.q)?,
+            k: device.upload(&inputs.k)?,
+            v: device.upload(&inputs.v)?,
+            mask: device.upload_strided(&inputs.mask)?,
+            key_lengths: device.upload_some(&inputs.key_lengths)?,
+            blocks: device.upload_strided(&inputs.blocks)?,
+        })
+    }
+
+    fn views(&self) -> Inputs<'_, T> {
+        Inputs {
+            q: self.q.view(),
+            k: self.k.view(),
+            v: self.v.view(),
+            mask: self.mask.as_ref().map(StridedBuffer::view),
+            key_lengths: self.key_lengths.as_ref().map(Buffer::view),
+            blocks: self.blocks.as_ref().map(StridedBuffer::view),
+        }
+    }
+}
+
+/// Answers calls of the stage's interface. `flash` gets the stream, and so do `bonus`, which gets a
+/// bonus task, too, and `backward`.
+pub fn serve<F, B, G>(
     flash: fn(&Arc<CudaStream>) -> F,
     bonus: fn(&Arc<CudaStream>, Rung) -> B,
-) -> ! {
+    backward: fn(&Arc<CudaStream>) -> G,
+) -> !
+where
+    F: Fused<Error = Error> + 'static,
+    B: Fused<f16, Error = Error> + 'static,
+    G: FusedBackward<Error = Error> + 'static,
+{
     serve_any(
         &|stream| Box::new(flash(stream)),
         &|stream, rung| Box::new(bonus(stream, rung)),
+        &|stream| Box::new(backward(stream)),
         F::argument_of,
     )
 }
 
 type Own<T> = Box<dyn Fused<T, Error = Error>>;
 
+type OwnBackward = Box<dyn FusedBackward<Error = Error>>;
+
 fn serve_any(
     flash: &dyn Fn(&Arc<CudaStream>) -> Own<f32>,
     bonus: &dyn Fn(&Arc<CudaStream>, Rung) -> Own<f16>,
+    backward: &dyn Fn(&Arc<CudaStream>) -> OwnBackward,
     argument: fn(&Error) -> Option<&str>,
 ) -> ! {
     let reading = Reading {
@@ -59,48 +135,71 @@ fn serve_any(
     };
     cuda::serve(
         |device| Ok(flash(device.stream())),
-        |device, own: &Own<f32>, call: Call, run| match call.bonus {
-            None => answer(device, &**own, &reading, &call, run),
-            Some(rung) => {
-                let own = bonus(device.stream(), rung);
-                answer(device, &*own, &reading, &call, run)
+        |device, own: &Own<f32>, call, run| match call {
+            Call::Forward(call) => match call.bonus {
+                None => forward(device, &**own, &reading, &call, run),
+                Some(rung) => {
+                    let own = bonus(device.stream(), rung);
+                    forward(device, &*own, &reading, &call, run)
+                }
+            },
+            Call::Backward(call) => {
+                let own = backward(device.stream());
+                gradients(device, &*own, &reading, &call, run)
             }
         },
     )
 }
 
-fn answer<T: Plain + DeviceRepr>(
+fn forward<T: Plain + DeviceRepr>(
     device: &Device,
     own: &dyn Fused<T, Error = Error>,
     reading: &Reading<Error>,
-    call: &Call,
+    call: &Forward,
     run: Run,
 ) -> Result<Answer, Broken> {
-    let (q, k) = (device.upload(&call.q)?, device.upload(&call.k)?);
-    let v = device.upload(&call.v)?;
-    let mask = device.upload_strided(&call.mask)?;
-    let key_lengths = device.upload_some(&call.key_lengths)?;
-    let blocks = device.upload_strided(&call.blocks)?;
+    let inputs = InputBuffers::new(device, &call.inputs)?;
     let mut o = device.upload(&call.o)?;
     let mut lse = device.upload_some::<f32>(&call.lse)?;
     let called = device.call(run, reading, || {
-        let inputs = Inputs {
-            q: q.view(),
-            k: k.view(),
-            v: v.view(),
-            mask: mask.as_ref().map(StridedBuffer::view),
-            key_lengths: key_lengths.as_ref().map(Buffer::view),
-            blocks: blocks.as_ref().map(StridedBuffer::view),
-        };
         let outputs = Outputs {
             o: o.view_mut(),
             lse: lse.as_mut().map(Buffer::view_mut),
         };
-        own.forward(inputs, outputs, &call.shape)
+        own.forward(inputs.views(), outputs, &call.shape)
     });
     let mut outputs = vec![device.read(&o)?];
     if let Some(lse) = &lse {
         outputs.push(device.read(lse)?);
     }
     Ok(called.answer(outputs))
+}
+
+fn gradients(
+    device: &Device,
+    own: &dyn FusedBackward<Error = Error>,
+    reading: &Reading<Error>,
+    call: &Backward,
+    run: Run,
+) -> Result<Answer, Broken> {
+    let forward = InputBuffers::new(device, &call.inputs)?;
+    let [o, lse, d_o] = [&call.o, &call.lse, &call.d_o].map(|tensor| device.upload(tensor));
+    let (o, lse, d_o) = (o?, lse?, d_o?);
+    let [dq, dk, dv] = [&call.dq, &call.dk, &call.dv].map(|tensor| device.upload(tensor));
+    let (mut dq, mut dk, mut dv) = (dq?, dk?, dv?);
+    let called = device.call(run, reading, || {
+        let inputs = BackwardInputs {
+            forward: forward.views(),
+            o: o.view(),
+            lse: lse.view(),
+            d_o: d_o.view(),
+        };
+        let gradients = Gradients {
+            dq: dq.view_mut(),
+            dk: dk.view_mut(),
+            dv: dv.view_mut(),
+        };
+        own.backward(inputs, gradients, &call.shape)
+    });
+    device.answer::<f32>(called, &[Some(&dq), Some(&dk), Some(&dv)])
 }

@@ -34,6 +34,10 @@
 //!
 //! `src/tensor_cores.rs` is their host side, and `kernels/mma.cuh` has the instructions. Both
 //! are done.
+//!
+//! Another one is about the gradients, in f32: `backward`. You write `kernels/recompute_dk_dv.cu`
+//! and `kernels/recompute_dq.cu`; their tiles and grids in `src/backward.rs`. `src/gradients.rs` is
+//! their host side, and `kernels/tile.cuh` has products of tiles. Both are done.
 
 mod launch;
 

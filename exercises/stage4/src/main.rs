@@ -1,11 +1,17 @@
 //! The program that the grader runs. It is not part of the exercise, but for the tiles of the bonus
-//! tasks: `mma.rs`, `swizzle.rs` and `pipeline.rs`.
+//! tasks: `mma.rs`, `swizzle.rs`, `pipeline.rs` and `backward.rs`.
 
+mod backward;
+mod gradients;
 mod mma;
 mod pipeline;
 mod swizzle;
 mod tensor_cores;
 
 fn main() {
-    exercise_kit::stage4::serve(exercise_stage4::Own::new, tensor_cores::Bonus::new)
+    exercise_kit::stage4::serve(
+        exercise_stage4::Own::new,
+        tensor_cores::Bonus::new,
+        gradients::Backward::new,
+    )
 }

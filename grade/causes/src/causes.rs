@@ -28,6 +28,10 @@ pub enum Cause {
     CausalWraps,
     /// The loop over keys ends before the last one that a query sees.
     CausalEndsEarly,
+    /// The loop over queries starts behind the first one that sees a key.
+    CausalStartsLate,
+    /// The causal mask has queries and keys exchanged.
+    CausalTransposed,
     /// Hidden scores are multiplied by the scale.
     MaskBeforeScale,
     /// −inf is added to hidden scores.
@@ -46,10 +50,20 @@ pub enum Cause {
     EmptyPart,
     /// Only one tile is in the sum.
     OneTileOnly,
+    /// The first tile is not in the sum.
+    FirstTileSkipped,
     /// The sum over a row has the values of some threads only.
     PartialReduction,
     /// The output is not divided by the sum.
     NotNormalised,
+    /// The gradients of the scores lack delta, the sum of their row.
+    MissingDelta,
+    /// A gradient is not multiplied by the scale, or is twice.
+    GradientScale,
+    /// Weights are computed from a log-sum-exp that is taken to be of another base.
+    LogSumBase,
+    /// A gradient is a sum over the other one of p and ds.
+    StaleWeights,
     /// `v` is read with rows and columns exchanged.
     TransposedV,
     /// An operand or the result of a matrix product is read or written with rows and columns exchanged.
@@ -185,6 +199,12 @@ impl Cause {
             Self::CausalEndsEarly => {
                 "The loop over keys ends too early: its end is that of the last query of the tile, rounded up to whole tiles of keys."
             }
+            Self::CausalStartsLate => {
+                "The loop over queries starts too late: its start is the first query that sees the first key of the tile."
+            }
+            Self::CausalTransposed => {
+                "The causal mask has queries and keys exchanged: where a row of the tile is a key, its columns are queries."
+            }
             Self::MaskBeforeScale => {
                 "Hidden scores are multiplied by the scale: −inf times a negative one is +inf, and times 0 NaN. Scale first, then mask."
             }
@@ -212,11 +232,26 @@ impl Cause {
             Self::OneTileOnly => {
                 "Only one tile is in the sum: look where the sum is set to 0, and at the loop over tiles."
             }
+            Self::FirstTileSkipped => {
+                "The first tile is not in the sum: look where the loop over tiles starts, and where the sum is set to 0."
+            }
             Self::PartialReduction => {
                 "The sum has the values of some threads only: look at the reduction over the block, after that over a warp."
             }
             Self::NotNormalised => {
                 "The exponentials are not divided by their sum: look at the last step of the softmax."
+            }
+            Self::MissingDelta => {
+                "The gradients of the scores lack delta, the sum of their row: ds = p · (dp − delta)."
+            }
+            Self::GradientScale => {
+                "The scores are scale · q · k, so dq and dk are multiplied by the scale, once: look where they are stored."
+            }
+            Self::LogSumBase => {
+                "The weights are those of a log-sum-exp in another base: lse is a natural logarithm, so p is exp(s − lse), or exp2((s − lse) · log2(e))."
+            }
+            Self::StaleWeights => {
+                "dv is a sum of p · dO, and dk of ds · q: look which of p and ds lies in shared memory when each is added up."
             }
             Self::TransposedV => {
                 "v is read with rows and columns exchanged: look at the index of v in p · v."

@@ -9,6 +9,7 @@
 //! | `formula` | attention in f64, with parts that a mistake exchanges |
 //! | `maximum`, `scale`, `band`, `rescale`, `tail`, `masked_row`, `log_sum`, `reduction` | in the formula or in a row |
 //! | `layout`, `layer`, `product` | in the place from which a value is read: heads, transposed tensors, weights |
+//! | `gradients` | in the backward pass |
 //! | `tensor_core` | of kernels on tensor cores, in half precision |
 //! | `cache` | in the place to which a token is written |
 //! | `decoder`, `generation` | in a forward pass; in the choice of tokens |
@@ -27,6 +28,7 @@ mod explanation;
 mod fault;
 mod formula;
 mod generation;
+mod gradients;
 mod layer;
 mod layout;
 mod log_sum;

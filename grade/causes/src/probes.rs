@@ -8,7 +8,7 @@ use conformance::inputs::{normal, tensor};
 use conformance::problems::gemm::Product;
 use conformance::problems::softmax::Axis;
 use conformance::problems::{
-    Problem, attention, decode, decoder, gemm, greedy, multi_head, softmax,
+    Problem, attention, decode, decoder, gemm, gradients, greedy, multi_head, softmax,
 };
 use ndarray::s;
 use stage1_reference::{Feature, Options};
@@ -48,6 +48,15 @@ pub fn attention_in(dtype: Dtype, lacks: &[Feature]) -> Vec<attention::Problem> 
     probes.retain(|probe| probe.needs().iter().all(|feature| !lacks.contains(feature)));
     let probes = probes.into_iter();
     probes.map(|probe| probe.stored_in(dtype)).collect()
+}
+
+/// Problems for the backward pass: those of attention that need no more than a scale and a causal mask, and one with many queries.
+pub fn gradients(lacks: &[Feature]) -> Vec<gradients::Problem> {
+    let many = problem("many_queries", [1, 2, 2, 197, 37], 16, Options::default());
+    let forward = attention(lacks).into_iter().chain([many]);
+    // For its 1,100 keys so many hypotheses would take long.
+    let forward = forward.filter(|probe| !probe.name().ends_with("late_outlier"));
+    forward.map(gradients::Problem::new).collect()
 }
 
 fn problem(

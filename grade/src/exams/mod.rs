@@ -2,6 +2,7 @@
 //!
 //! To add a task: a file with its [`Exam`], and a line in [`exam`]. If its interface is new, `remote/` gets a file, too.
 
+mod gradients;
 mod stage1;
 mod stage2;
 mod stage3;
@@ -233,6 +234,7 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (4, "mma") => &stage4::OnTensorCores(Rung::Mma),
         (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
         (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
+        (4, "backward") => &gradients::BackwardTask,
         (5, "update_cache") => &stage5::UpdateCache,
         (5, "decode/query") => &stage5::DecodeTask(Some(Step::Query)),
         (5, "decode/lengths") => &stage5::DecodeTask(Some(Step::Lengths)),
@@ -247,7 +249,9 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
 #[cfg(test)]
 mod tests {
     use super::Problem;
-    use conformance::problems::{attention, decode, gemm, multi_head, scale_and_mask, softmax};
+    use conformance::problems::{
+        attention, decode, gemm, gradients, multi_head, scale_and_mask, softmax,
+    };
 
     /// Names of the problems that need care and that are not left out, of those that are asked for.
     fn robust<P: Problem>(problems: Vec<P>, names: &[&str]) -> Vec<String> {
@@ -275,6 +279,7 @@ mod tests {
         ];
         let expected = [4, 3, 6, 7, 8].map(|i| names[i]);
         assert_eq!(robust(attention::problems(), &names), expected);
+        assert_eq!(robust(gradients::problems(), &names), expected);
         let names = [
             "b2_r3_c129",
             "b2_r7_c129_holes",

@@ -1,4 +1,5 @@
-//! The steps of task `flash`, and tasks `mma`, `swizzle` and `pipeline` of stage 4.
+//! The steps of task `flash`, and tasks `mma`, `swizzle` and `pipeline` of stage 4. The task on its backward pass is in
+//! `gradients.rs`.
 
 use conformance::device::Device;
 use conformance::layout::Layout;
@@ -21,10 +22,11 @@ pub(super) struct Flash(pub Step);
 pub(super) struct OnTensorCores(pub Rung);
 
 /// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`], but for steps on whole tiles.
-const SMALL: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
+pub(super) const SMALL: [([usize; 4], bool); 2] =
+    [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
 
 /// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
-const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
+pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
 
 /// Those of [`Input::Many`].
 const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
@@ -214,7 +216,7 @@ impl Exam for OnTensorCores {
 }
 
 /// The stage's own implementation, by a rung.
-fn reference(rig: &Rig<'_>, rung: Rung) -> Result<Stage4, AnyError> {
+pub(super) fn reference(rig: &Rig<'_>, rung: Rung) -> Result<Stage4, AnyError> {
     let attention = Attention::new(rig.device.stream.context());
     let attention = attention?;
     Ok(Stage4 {

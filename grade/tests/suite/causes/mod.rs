@@ -4,6 +4,7 @@
 mod attention;
 mod decoder;
 mod decoding;
+mod gradients;
 mod layer;
 mod product;
 mod softmax;

@@ -540,26 +540,28 @@ fn a_bonus_that_a_submission_lacks_is_not_begun() {
     let lib = fs::read_to_string(root().join("exercises/stage4/src/lib.rs")).unwrap();
     let code = lib.lines().filter(|line| !line.starts_with("//!"));
     let code = code.collect::<Vec<_>>().join("\n");
-    for file in ["mma", "swizzle", "pipeline", "tensor_cores"] {
+    for file in ["mma", "swizzle", "pipeline", "tensor_cores", "backward"] {
         assert!(!code.contains(file), "{file}");
     }
     fs::write(sources.join("lib.rs"), lib).unwrap();
     let mut tasks = select(Some(4), None).unwrap();
     tasks.retain(|task| task.bonus);
-    assert_eq!(tasks.len(), 3);
+    assert_eq!(tasks.len(), 4);
     not_begun(&grade(&Settings::new(places), &tasks, |_| {}).unwrap());
 }
 
 /// A submission may have no link, so that the exercise has a copy.
 #[test]
-fn the_header_of_stage_4_is_that_of_the_ladder() {
-    let read = |folder: &str| fs::read_to_string(root().join(folder).join("kernels/mma.cuh"));
-    let [given, own] =
-        ["exercises/stage4", "stage4-flash-cuda"].map(|folder| read(folder).unwrap());
-    assert!(
-        given == own,
-        "copy stage4-flash-cuda/kernels/mma.cuh to exercises/stage4/kernels/"
-    );
+fn the_headers_of_stage_4_are_those_of_the_ladder() {
+    let read = |file: String| fs::read_to_string(root().join(file)).unwrap();
+    for (header, folder) in [("mma.cuh", ""), ("tile.cuh", "backward/")] {
+        let own = format!("stage4-flash-cuda/kernels/{folder}{header}");
+        let given = format!("exercises/stage4/kernels/{header}");
+        assert!(
+            read(own.clone()) == read(given.clone()),
+            "copy {own} to {given}"
+        );
+    }
 }
 
 /// The sandbox denies it. Without one, the grader looks at the list of what the compiler read.

@@ -1,0 +1,1 @@
+../../../../stage4-flash-cuda/kernels/backward/1_recompute_dq.cu
