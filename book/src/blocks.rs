@@ -145,6 +145,8 @@ const BLOCKS: &[Block] = &[
         "register-lanes",
         "trace stage4-flash-cuda/kernels/2_register_tiles.cu -D HEAD_DIM=16 --grid 1 --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=zeros' --arg 'f32[1024]=uninit' --arg 'f32[64]=uninit' --arg i32=64 --arg i32=64 --arg f32=0.25 --arg i32=0 --steps 10 --line 94 --line 97",
     ),
+    counters("backward-dk-dv", "profile stage4-flash-cuda/kernels/backward/1_recompute_dk_dv.cu"),
+    counters("backward-dq", "profile stage4-flash-cuda/kernels/backward/1_recompute_dq.cu"),
     // The rungs of stage 4 on tensor cores.
     output("ladder-f16", "stage4-flash-cuda", "ladder --f16"),
     recorded("rounding", "trace gpu/kernels/rounding.cu --line 33 --line 34 --line 35"),
@@ -273,6 +275,8 @@ const BLOCKS: &[Block] = &[
     verdict("grade-swizzle-wrong", "4/swizzle", Submission::Wrong("swizzle_stored_plain")),
     verdict("grade-pipeline", "4/pipeline", Submission::Solution),
     verdict("grade-pipeline-wrong", "4/pipeline", Submission::Wrong("pipeline_no_wait")),
+    verdict("grade-backward", "4/backward", Submission::Solution),
+    verdict("grade-backward-wrong", "4/backward", Submission::Wrong("backward_no_delta_in_dq")),
     verdict("grade-update_cache", "5/update_cache", Submission::Solution),
     verdict("grade-update_cache-wrong", "5/update_cache", Submission::Wrong("update_cache_one_slot_late")),
     verdict("grade-decode", "5/decode", Submission::Solution),

@@ -38,6 +38,7 @@ const CHAPTERS: &[Chapter] = &[
     device("stage4/swizzle.md", Some("4/swizzle")),
     device("stage4/pipeline.md", Some("4/pipeline")),
     device("stage4/reuse.md", None),
+    device("backward.md", Some("4/backward")),
     device("stage4/options.md", None),
     device("stage5/update.md", Some("5/update_cache")),
     device("stage5/decode.md", Some("5/decode")),
@@ -62,11 +63,12 @@ const ORDER: [&str; 9] = [
 ];
 
 /// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
-const OPEN: [&str; 7] = [
+const OPEN: [&str; 8] = [
     "stage1-reference/examples/heads.rs shapes",
     "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
     "stage2-naive-cuda/kernels/1_gemm_plain.cu inner_product",
     "stage2-naive-cuda/kernels/2_gemm_tiled.cu inner_product",
+    "stage3-flash-cpu/examples/backward.rs loop",
     "stage6-pipeline/kernels/rope.cu rotate",
     "stage6-pipeline/src/model/batch.rs decode",
     "examples/own-project/src/main.rs launch",
