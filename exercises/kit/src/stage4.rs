@@ -19,9 +19,9 @@ use crate::serving::Answer;
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub enum Call {
     /// Of the tasks on the forward pass.
-    Forward(Forward),
+    Forward(Box<Forward>),
     /// Of the bonus task `backward`.
-    Backward(Backward),
+    Backward(Box<Backward>),
 }
 
 /// [`Fused::forward`].

@@ -197,6 +197,12 @@ const OF: [(&str, [bool; 3]); 5] = [
     ("in dv", [false, false, true]),
 ];
 
+/// A mistake in a part: its name, its form, and the change of what is right.
+type Change = (Cause, &'static str, fn(&mut Formula));
+
+/// The same in the causal mask, with what it lets through.
+type Mask = (Cause, &'static str, fn(&Pair) -> bool);
+
 fn mistakes() -> Vec<Hypothesis<Mistake>> {
     let mut mistakes = Vec::new();
     let mut known = |cause, detail: &str, formula: Formula, places: &[(&str, [bool; 3])]| {
@@ -218,7 +224,7 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
         formula
     };
     // Where a gradient is made of the weights.
-    let sums: [(Cause, &str, fn(&mut Formula)); 8] = [
+    let sums: [Change; 8] = [
         (Cause::GradientScale, "dq is not scaled", |it| {
             it.scales[0] = |_| 1.0
         }),
@@ -247,7 +253,7 @@ fn mistakes() -> Vec<Hypothesis<Mistake>> {
     for (cause, detail, change) in sums {
         known(cause, detail, with(change), &[("", [true; 3])]);
     }
-    let weights: [(Cause, &str, fn(&mut Formula)); 11] = [
+    let weights: [Change; 11] = [
         (Cause::MissingDelta, "ds is p · dp", |it| {
             it.ds = |p, dp, _| p * dp
         }),
@@ -324,7 +330,7 @@ fn bands() -> Vec<Band> {
     }
     let few = "one key too few: a query does not see its own";
     let many = "one key too many: a query sees the next one";
-    let masks: [(Cause, &str, fn(&Pair) -> bool); 5] = [
+    let masks: [Mask; 5] = [
         (Cause::CausalIgnored, "", |_| true),
         (Cause::CausalTopLeft, "", |it| it.j <= it.i),
         (Cause::CausalOffByOne, many, |it| it.j <= it.last() + 1),

@@ -28,13 +28,13 @@ impl Remote {
         shape: &Shape,
     ) -> Result<(), Error> {
         let Outputs { mut o, mut lse } = outputs;
-        let call = Call::Forward(Forward {
+        let call = Call::Forward(Box::new(Forward {
             bonus,
             inputs: self.read_inputs(&inputs)?,
             o: self.read(&o.as_view())?,
             lse: self.read_some(&lse)?,
             shape: *shape,
-        });
+        }));
         self.into_views(call, &mut o, lse.as_mut())
     }
 
@@ -112,7 +112,7 @@ impl FusedBackward for Remote {
             mut dk,
             mut dv,
         } = gradients;
-        let (outcome, mut outputs) = self.call(Call::Backward(Backward {
+        let (outcome, mut outputs) = self.call(Call::Backward(Box::new(Backward {
             inputs: self.read_inputs(&inputs.forward)?,
             o: self.read(&inputs.o)?,
             lse: self.read(&inputs.lse)?,
@@ -121,7 +121,7 @@ impl FusedBackward for Remote {
             dk: self.read(&dk.as_view())?,
             dv: self.read(&dv.as_view())?,
             shape: *shape,
-        }))?;
+        })))?;
         let mut views = [&mut dq, &mut dk, &mut dv].into_iter();
         let written = views.try_for_each(|view| self.write(&mut outputs, view));
         // Where there are no outputs, the outcome says why.

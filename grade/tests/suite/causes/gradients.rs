@@ -30,6 +30,9 @@ impl Pair {
     }
 }
 
+/// Batch and head, from the right ones.
+type Head = fn(usize, usize) -> (usize, usize);
+
 #[derive(Debug, Clone, Copy)]
 struct Naive {
     /// Of the scores.
@@ -49,7 +52,7 @@ struct Naive {
     /// Of dq and dk.
     scales: [fn(f32) -> f32; 2],
     /// The batch and head whose lse and delta are read.
-    of: [fn(usize, usize) -> (usize, usize); 2],
+    of: [Head; 2],
     /// Rows of dq that are written.
     rows: fn(usize) -> usize,
     exchanged: bool,
