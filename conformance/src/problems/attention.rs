@@ -117,8 +117,7 @@ pub fn in_pieces() -> Problem {
     Problem::new(name, q, k, v, Options::default())
 }
 
-/// Rows that would be vectors of four, if the tensors, or one of q, k, v and o, did not begin beside
-/// one.
+/// Rows that would be vectors of four, if all tensors, or one of them, did not begin beside one.
 ///
 /// They are not in the table: some rungs refuse them.
 pub fn at_odd_places() -> Vec<Problem> {

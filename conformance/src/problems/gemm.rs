@@ -84,7 +84,7 @@ pub fn problems(product: Product) -> Vec<Problem> {
     ] {
         problems.push(Problem::new(product, [1, 1, 1], sizes, values));
     }
-    // Rows that would be vectors of four, if the matrices, or one of them, did not begin beside one.
+    // Rows that would be vectors of four, if all matrices, or one, did not begin beside one.
     let (odd, packed) = (Layout::Odd, Layout::Packed);
     for (which, layouts) in [
         ("at_odd_places", [odd; 3]),
