@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::common::{root, run};
 
-/// Packages whose kernels are for tests of the simulator, wrong on purpose or several in a file; and
-/// one that compiles its kernel when it runs.
+/// Packages whose kernels are for tests of the simulator, wrong on purpose or several in a file,
+/// and one that compiles its kernel when it runs.
 const OTHERS: [&str; 3] = ["cuda-sim", "kernel-corpus", "own-project"];
 
 /// The kernel files of the course, from the workspace's root.
