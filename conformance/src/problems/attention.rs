@@ -16,7 +16,7 @@ use crate::layout::Layout;
 use crate::{Dtype, oracle};
 
 pub use random::random;
-pub(super) use row::{Sign, huge, late};
+pub(super) use row::{Sign, by_key, huge, late, step};
 
 /// `softmax(scale · q kᵀ + mask) v`.
 #[derive(Debug, Clone)]

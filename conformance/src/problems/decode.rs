@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ndarray::{Array3, Array4, s};
 use stage1_reference::{Feature, Options, Output};
 
-use super::attention::{Sign, huge, late};
+use super::attention::{Sign, by_key, huge, late, step};
 use super::{Extent, Step, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
@@ -67,6 +67,9 @@ enum Scores {
     Late,
     /// About 85: each exponential is within f32, and the sum of a hundred is not.
     Plus85,
+    /// About 0, and 78 from the 257th key on, with values of about 1e4: the exponentials by a
+    /// maximum of 0 are within f32, and their products with the values are not.
+    Step78,
 }
 
 const DTYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
@@ -133,10 +136,12 @@ fn rows() -> Vec<Row> {
             ..Row::new(2, 1, 16, &[70])
         });
     }
-    rows.push(Row {
-        scores: Scores::Plus85,
-        ..Row::new(2, 1, 64, &[130, 90])
-    });
+    for (scores, lengths) in [(Scores::Plus85, [130, 90]), (Scores::Step78, [400, 300])] {
+        rows.push(Row {
+            scores,
+            ..Row::new(2, 1, 64, &lengths)
+        });
+    }
     // More keys than a tile has.
     rows.push(Row {
         scores: Scores::Late,
@@ -370,6 +375,7 @@ impl Row {
             Scores::Normal => "",
             Scores::Late => "_minus1e4_late_outlier",
             Scores::Plus85 => "_plus85",
+            Scores::Step78 => "_step78",
         };
         if !self.wants_lse {
             name += "_without_lse";
@@ -392,15 +398,20 @@ impl Row {
             }
             x
         };
-        let drawn = |seed, mean: f32| {
-            cached(tensor(of_k, seed, normal).mapv_into(|x| self.dtype.round(mean + x)))
+        let drawn = |seed, mean: f32, size: f32| {
+            let drawn = tensor(of_k, seed, normal);
+            cached(drawn.mapv_into(|x| self.dtype.round(size * (mean + x))))
         };
         let (q, k) = match self.scores {
-            Scores::Normal => (tensor(of_q, seed + 1, normal), drawn(seed + 2, 0.0)),
+            Scores::Normal => (tensor(of_q, seed + 1, normal), drawn(seed + 2, 0.0, 1.0)),
             Scores::Plus85 => (
                 huge(of_q, seed + 1, 34.0, Sign::Plus),
                 cached(huge(of_k, seed + 2, 20.0, Sign::Plus)),
             ),
+            Scores::Step78 => {
+                let (q, k) = by_key(of_q, of_k, |j| step(j / 4));
+                (q, cached(k))
+            }
             Scores::Late => {
                 let mut k = huge(of_k, seed + 2, 320.0, Sign::Minus);
                 for (mut of_sequence, &length) in k.outer_iter_mut().zip(&self.lengths) {
@@ -409,6 +420,7 @@ impl Row {
                 (huge(of_q, seed + 1, 256.0, Sign::Plus), cached(k))
             }
         };
+        let size = if self.scores == Scores::Step78 { 1e4 } else { 1.0 };
         Problem {
             name: self.name(),
             extreme: self.scores != Scores::Normal
@@ -416,7 +428,7 @@ impl Row {
                 || self.scale.is_some_and(|scale| scale.abs() > 100.0),
             q,
             k,
-            v: drawn(seed + 3, 1.0),
+            v: drawn(seed + 3, 1.0, size),
             lengths: self.lengths,
             scale: self.scale,
             window: self.window,

@@ -58,7 +58,8 @@ pub fn problems(product: Product) -> Vec<Problem> {
             add([1, 1, 1], sizes);
         }
     }
-    for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1]] {
+    // Tiles in a number that no group of tiles divides.
+    for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1], [545, 70, 3]] {
         add([1, 1, 1], sizes);
     }
     // Batches, heads, and heads of `a` that share one of `b`.

@@ -45,7 +45,9 @@ enum Values {
     Plus1e4,
     /// Normal, around −1e4: without subtracting the maximum every exponential is 0.
     Minus1e4,
-    /// The same, and the last element but one is a hundred larger.
+    /// From −3e38 to −1e38: below any number that a maximum might begin with, but −inf.
+    Minus1e38,
+    /// As around −1e4, and the last element but one is a hundred larger.
     Late,
     /// From 87 to 88: without subtracting the maximum each exponential is within f32, and the sum
     /// is not.
@@ -75,6 +77,7 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
     for values in [
         Values::Plus1e4,
         Values::Minus1e4,
+        Values::Minus1e38,
         Values::Holes,
         Values::EmptyVectors,
         Values::Constant,
@@ -82,8 +85,10 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
     ] {
         problems.push(Problem::new([2, 129, 7], axis, values));
     }
-    // More vectors than blocks that a launch may be limited to, each of which takes several.
-    problems.push(Problem::new([1, 3, 10_000], axis, Values::Normal));
+    // A vector of one element may be empty, too.
+    problems.push(Problem::new([2, 1, 6], axis, Values::EmptyVectors));
+    // More vectors than blocks that a launch may be limited to, and than a grid's y reaches.
+    problems.push(Problem::new([1, 3, 65_540], axis, Values::Normal));
     problems.push(Problem::new([1, 1000, 2], axis, Values::Plus1e4));
     problems.push(Problem::new([1, 129, 4], axis, Values::Plus87));
     problems.push(Problem::new([1, 10_000, 1], axis, Values::Plus80));
@@ -127,6 +132,7 @@ impl Problem {
             Values::Huge => ("_huge", |seed, i| 1e4 * uniform(seed, i)),
             Values::Plus1e4 => ("_plus1e4", |seed, i| 1e4 + normal(seed, i)),
             Values::Minus1e4 => ("_minus1e4", |seed, i| -1e4 + normal(seed, i)),
+            Values::Minus1e38 => ("_minus1e38", |seed, i| -2e38 + 1e38 * uniform(seed, i)),
             Values::Late => ("_minus1e4_late_outlier", |seed, i| -1e4 + normal(seed, i)),
             Values::Plus87 => ("_plus87", |seed, i| 87.5 + 0.5 * uniform(seed, i)),
             Values::Plus80 => ("_plus80", |seed, i| 80.5 + 0.5 * uniform(seed, i)),
@@ -162,6 +168,7 @@ impl Problem {
                 Values::Huge
                     | Values::Plus1e4
                     | Values::Minus1e4
+                    | Values::Minus1e38
                     | Values::Late
                     | Values::Plus87
                     | Values::Plus80

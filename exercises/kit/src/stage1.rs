@@ -48,7 +48,7 @@ pub fn serve<M: MultiHead<Error = Error>>(own: M) -> ! {
 }
 
 fn serve_any(own: &dyn MultiHead<Error = Error>, argument_of: ArgumentOf) -> ! {
-    serving::serve(|call, _| match call {
+    serving::serve(|call, run| match call {
         Call::Attend(attention) => attend(own, argument_of, &attention),
         Call::MultiHead {
             x,
@@ -63,7 +63,7 @@ fn serve_any(own: &dyn MultiHead<Error = Error>, argument_of: ArgumentOf) -> ! {
                 })
             };
             let [w_q, w_k, w_v, w_o] = maps.each_ref().map(map);
-            let layer = MultiHeadAttention {
+            let mut layer = MultiHeadAttention {
                 w_q: w_q?,
                 w_k: w_k?,
                 w_v: w_v?,
@@ -71,12 +71,24 @@ fn serve_any(own: &dyn MultiHead<Error = Error>, argument_of: ArgumentOf) -> ! {
                 heads,
             };
             let x = x.array()?;
+            if run.checks {
+                // Other weights at the same addresses, of which nothing may be kept.
+                negate(&mut layer);
+                let _ = guarded(|| own.multi_head(&layer, x.view(), &options));
+                negate(&mut layer);
+            }
             let result = guarded(|| own.multi_head(&layer, x.view(), &options));
             Ok(answered(result, argument_of, |y| {
                 vec![Tensor::from_array(&y)]
             }))
         }
     })
+}
+
+fn negate(layer: &mut MultiHeadAttention) {
+    for map in [&mut layer.w_q, &mut layer.w_k, &mut layer.w_v, &mut layer.w_o] {
+        map.weight.mapv_inplace(|weight| -weight);
+    }
 }
 
 /// Answers [`Call::Attend`].

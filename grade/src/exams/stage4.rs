@@ -67,7 +67,7 @@ impl Flash {
             Step::Tile => ("b1_h264_n32_d64", [264, 32, 32, 64]),
             Step::Online => ("b1_h33_nq128_nk256_d64", [33, 128, 256, 64]),
             Step::Ragged => ("b1_h33_nq125_nk250_d64", [33, 125, 250, 64]),
-            _ => ("b1_h8_n512_d64_causal", [8, 512, 512, 64]),
+            _ => ("b1_h8_nq448_nk512_d64_causal", [8, 448, 512, 64]),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Exam for Flash {
     /// The timed problem without its mask.
     fn counted(&self) -> Vec<(&'static str, Means)> {
         match self.0 {
-            Step::Causal => vec![("b1_h8_n512_d64", Means::SkippedTiles)],
+            Step::Causal => vec![("b1_h8_nq448_nk512_d64", Means::SkippedTiles)],
             _ => Vec::new(),
         }
     }

@@ -34,9 +34,9 @@ pub(super) enum Values {
     /// Logits that grow by 12.3 every 128 keys: a maximum that may lag behind by 20 powers of two
     /// leaves weights that half precision does not hold.
     Rising,
-    /// Logits of about 0, and of 84 from the 65th key on: their exponentials by a maximum of 0 are
-    /// within f32, and the sum of a hundred is not.
-    Step84,
+    /// Logits of about 0, and of 78 from the 65th key on, and values of about 1e4: the exponentials
+    /// by a maximum of 0 are within f32, and their products with the values are not.
+    Step78,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,
     /// Normal with rare values of ten times the size.
@@ -211,7 +211,7 @@ impl Row {
             Values::Late => "_minus1e4_late_outlier",
             Values::Plus85 => "_plus85",
             Values::Rising => "_rising",
-            Values::Step84 => "_step84",
+            Values::Step78 => "_step78",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
@@ -273,11 +273,12 @@ impl Row {
                 huge(k_shape, 32, 20.0, Sign::Plus),
             ),
             Values::Rising => by_key(q_shape, k_shape, |j| 12.3 * (j / 128) as f32),
-            Values::Step84 => by_key(q_shape, k_shape, |j| if j < 64 { 0.0 } else { 84.0 }),
+            Values::Step78 => by_key(q_shape, k_shape, step),
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
-        let v = tensor(k_shape, 33, |seed, i| 1.0 + normal(seed, i));
+        let size = if self.values == Values::Step78 { 1e4 } else { 1.0 };
+        let v = tensor(k_shape, 33, |seed, i| size * (1.0 + normal(seed, i)));
         let mut options = Options::default();
         options.scale = self.scale;
         options.causal = self.causal;
@@ -373,8 +374,13 @@ pub(in crate::problems) fn late(k: &mut ArrayViewMut3<'_, f32>, n: usize) {
     k.slice_mut(s![.., n - 2, 0]).mapv_inplace(|x| x + 4.0);
 }
 
+/// A logit that is the same for all keys of a tile, and grows from one tile to the next.
+pub(in crate::problems) fn step(key: usize) -> f32 {
+    if key < 64 { 0.0 } else { 78.0 }
+}
+
 /// Queries and keys whose logits are about `logit` of the key's number.
-fn by_key(
+pub(in crate::problems) fn by_key(
     q_shape: [usize; 4],
     k_shape: [usize; 4],
     logit: impl Fn(usize) -> f32,

@@ -39,7 +39,7 @@ pub(super) fn whole() -> Vec<Row> {
         Row::new(1, 2, 192, 128, 128),
         Row::new(1, 2, 64, 128, 64).values(both),
         Row::new(1, 2, 64, 384, 64).values(Values::Rising),
-        Row::new(1, 2, 64, 256, 64).values(Values::Step84),
+        Row::new(1, 2, 64, 256, 64).values(Values::Step78),
         Row::new(1, 1, 64, 1024, 64).values(Values::Late),
     ]
 }
@@ -117,6 +117,7 @@ fn sizes() -> Vec<Row> {
     for scale in [0.0, 1.5, -0.5] {
         rows.push(Row::new(1, 2, 17, 65, 16).scale(scale));
     }
+    rows.push(Row::new(1, 2, 17, 65, 16).scale(1.0).causal());
     rows
 }
 
@@ -251,6 +252,9 @@ fn nasty_values() -> Vec<Row> {
     for sign in [Sign::Plus, Sign::Minus, Sign::Both] {
         rows.extend(row.values(Values::Huge(sign)).both());
     }
+    // Below the lowest number of half precision.
+    let minus = Values::Huge(Sign::Minus);
+    rows.push(Row::new(1, 1, 33, 33, 64).values(minus).scale(2.0).causal());
     // With a negative scale the largest product is the least logit.
     let both = Values::Huge(Sign::Both);
     rows.push(Row::new(1, 1, 17, 65, 64).values(both).scale(-0.125));
