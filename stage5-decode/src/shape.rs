@@ -14,7 +14,8 @@ pub const MAX_QUERIES: usize = 16;
 /// The queries of a decoding step: sizes, strides and options. The cache has the other sizes.
 ///
 /// The queries of a sequence are its last `nq` tokens, whose keys and values the cache has already.
-/// Query `i` of a sequence of `n` tokens sees the keys `j ≤ n − nq + i`.
+/// Query `i` of a sequence of `n` tokens sees the keys `j ≤ n − nq + i`. So the queries of new
+/// tokens are the last rows of a sequence, where [`NewTokens`] has its first ones.
 ///
 /// ```
 /// use stage5_decode::Shape;
