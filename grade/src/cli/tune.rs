@@ -1,0 +1,129 @@
+//! `tune`: what each tile costs at the problems of task `4/tune`.
+
+use anyhow::ensure;
+use clap::Args;
+use conformance::device::Device;
+use gpu::profile::Class;
+use gpu_tool::ink::Ink;
+use grade::tuning::{HEAD_DIMS, Measured, PROBLEMS, Problem, candidates};
+use indicatif::ProgressBar;
+use stage4_flash_cuda::library::Tile;
+
+use super::compiler::offer_compiler;
+use super::print;
+
+/// Rows of a table, if not all are asked for.
+const ROWS: usize = 12;
+
+/// The flags of `tune`.
+#[derive(Args)]
+#[command(after_help = "\
+The kernel is stage4-flash-cuda/kernels/library/attention.cu. The first time, all tiles are compiled: a minute or two for each head
+dimension. A tile that spills is shown, and never the best: the modelled time counts a spilled register once, and not in each step.")]
+pub struct Arguments {
+    /// The problems with this head dimension; all if not given.
+    #[arg(long, value_name = "D")]
+    head_dim: Option<usize>,
+
+    /// Show all tiles, not only the fastest.
+    #[arg(long)]
+    all: bool,
+
+    /// Do not ask before the compiler is fetched.
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Compiles each tile, counts it at each problem and prints the tables.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let asked = |problem: &&Problem| {
+        let own = problem.sizes.head_dim;
+        arguments.head_dim.is_none_or(|head_dim| head_dim == own)
+    };
+    let problems: Vec<&Problem> = PROBLEMS.iter().filter(asked).collect();
+    ensure!(
+        !problems.is_empty(),
+        "the head dimensions of 4/tune are {HEAD_DIMS:?}"
+    );
+    offer_compiler(&["tiles of library/attention.cu".to_owned()], arguments.yes)?;
+    gpu::simulate()?;
+    let device = Device::open();
+    let ink = Ink::stdout();
+    for problem in problems {
+        let rows = measured(&device, problem)?;
+        print(&table(problem, &rows, arguments.all, ink))?;
+    }
+    print(LEGEND)
+}
+
+const LEGEND: &str = "\
+instr: instructions of a thread for each score; wavefr: wavefronts of shared memory for each f32 instruction of a warp, 0.33 is few;
+spills: bytes of registers that a thread keeps in memory; per SM: blocks on a multiprocessor at a time; occup: its warps, of 64;
+waves: blocks over what all multiprocessors have at a time. Modelled time; the device is an H100 unless CUDA_SIM_DEVICE names another.
+";
+
+/// All tiles at a problem, the fastest first. Tells how far it is.
+fn measured(device: &Device, problem: &Problem) -> anyhow::Result<Vec<Measured>> {
+    let tiles = candidates(device, problem.sizes.head_dim);
+    let bar = ProgressBar::new(tiles.len() as u64);
+    match bar.is_hidden() {
+        true => eprintln!("{}: {} tiles", problem.name, tiles.len()),
+        false => bar.set_message(problem.name),
+    }
+    let rows = bar.wrap_iter(tiles.into_iter());
+    let rows = rows.map(|tile| Measured::new(device, &problem.sizes, tile));
+    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
+    bar.finish_and_clear();
+    rows.sort_by(|a, b| a.time.seconds.total_cmp(&b.time.seconds));
+    Ok(rows)
+}
+
+fn table(problem: &Problem, rows: &[Measured], all: bool, ink: Ink) -> String {
+    let sizes = &problem.sizes;
+    let mut text = format!(
+        "{}: {} heads, {} queries, {} keys, D = {}\n",
+        ink.bold(problem.name),
+        sizes.batch * sizes.heads,
+        sizes.nq,
+        sizes.nk,
+        sizes.head_dim
+    );
+    text += "  queries × keys, threads  blocks  shared  registers  spills  per SM  occup  waves  instr  wavefr       µs  bound by\n";
+    let best = rows.iter().find(|row| row.spills() == 0);
+    let shown = if all { rows.len() } else { ROWS };
+    for row in rows.iter().take(shown) {
+        let is_best = best.is_some_and(|best| best.tile == row.tile);
+        let mark = if is_best { "  best" } else { "" };
+        let line = line(problem, row) + mark;
+        text += &if is_best { ink.bold(&line) } else { line };
+        text.push('\n');
+    }
+    if let more @ 1.. = rows.len().saturating_sub(shown) {
+        text += &format!("  and {more} slower tiles, which --all shows\n");
+    }
+    text + "\n"
+}
+
+fn line(problem: &Problem, row: &Measured) -> String {
+    let Tile {
+        block_q,
+        block_kv,
+        threads,
+    } = row.tile;
+    let total = &row.head.total;
+    let scores = (problem.sizes.nq * problem.sizes.nk) as f64;
+    format!(
+        "  {block_q:>7} × {block_kv:>4}, {threads:>7}  {:>6}  {:>6}  {:>9}  {:>6}  {:>6}  {:>4.1}%  {:>5.2}  {:>5.1}  {:>6.2}  {:>7.1}  {}",
+        row.blocks(),
+        row.head.shared_bytes,
+        row.registers(),
+        row.spills(),
+        row.time.blocks_per_multiprocessor,
+        100.0 * row.time.occupancy,
+        row.time.waves,
+        32.0 * total.warp_instructions as f64 / scores,
+        total.shared().wavefronts as f64 / total.of(Class::Fma32) as f64,
+        row.micros(),
+        row.time.bound.name(),
+    )
+}

@@ -1,0 +1,92 @@
+//! Fast, of a task that chooses tiles: each against the best of all tiles, at the problem where it does worst.
+
+use conformance::AnyError;
+
+use super::fast::{Limits, Timed};
+use crate::exams::Rig;
+use crate::remote::Tuned;
+use crate::tuning::{Measured, PROBLEMS, Problem};
+use crate::verdict::{LaunchWork, Work};
+
+/// All points up to this ratio to the best tile: the model does not tell apart what is closer. Above the other one the task is not
+/// solved: no single tile is that good at all problems.
+const LIMITS: Limits = Limits {
+    full: 1.1,
+    none: 1.2,
+};
+
+/// The tiles' times. An error says that the task is not solved.
+pub(super) fn tuned(rig: &Rig<'_>) -> Result<Timed, AnyError> {
+    let own = Tuned {
+        remote: rig.remote,
+        device: rig.device,
+    };
+    let mut launches = Vec::new();
+    let mut worst: Option<(f64, &Problem, Measured, Measured)> = None;
+    for problem in &PROBLEMS {
+        let tile = own.tile(&problem.sizes)?;
+        let yours = own.measure(&problem.sizes, tile)?;
+        let best = own.measure(&problem.sizes, problem.best)?;
+        if yours.spills() > 0 {
+            return Err(format!(
+                "At {}, {tile} need more registers than a thread can have: it keeps {} bytes of them in memory, in each step, which \
+                 the modelled time does not count. Take a tile without spills. `cargo grade tune` shows all.",
+                problem.name,
+                yours.spills()
+            )
+            .into());
+        }
+        launches.push(work_of(problem, &yours));
+        let ratio = yours.time.seconds / best.time.seconds;
+        if worst.as_ref().is_none_or(|(other, ..)| ratio > *other) {
+            worst = Some((ratio, problem, yours, best));
+        }
+    }
+    let (ratio, problem, yours, best) = worst.ok_or("there is no problem")?;
+    let why = why(problem, &yours);
+    if ratio > LIMITS.none {
+        return Err(format!(
+            "At {}, {} take {:.1} µs, and the best tile {:.1} µs: {ratio:.2} times as long, and {} is the most.{why}",
+            problem.name,
+            yours.tile,
+            yours.micros(),
+            best.micros(),
+            LIMITS.none
+        )
+        .into());
+    }
+    Ok(Timed {
+        work: Work {
+            label: format!("modelled ({})", yours.time.device),
+            case: problem.name.to_owned(),
+            yours: yours.micros(),
+            reference: best.micros(),
+            unit: "µs".to_owned(),
+            launches,
+        },
+        bound: Some(why),
+        lost: None,
+        limits: LIMITS,
+    })
+}
+
+/// What a tile waits for, as sentences.
+fn why(problem: &Problem, it: &Measured) -> String {
+    let (blocks, waves) = (it.blocks(), it.time.waves);
+    let (resident, bound) = (it.time.blocks_per_multiprocessor, it.time.bound.name());
+    format!(
+        " {} make {blocks} blocks, of which a multiprocessor has {resident} at a time: {waves:.2} waves, bound by {bound}. `cargo grade \
+         tune` shows all tiles at {}.",
+        it.tile, problem.name
+    )
+}
+
+fn work_of(problem: &Problem, it: &Measured) -> LaunchWork {
+    let bytes = it.head.compulsory_read_bytes + it.head.compulsory_write_bytes;
+    LaunchWork {
+        kernel: problem.name.to_owned(),
+        microseconds: it.micros(),
+        flops: it.heads as f64 * it.head.total.flops() as f64,
+        dram_bytes: it.heads as f64 * bytes as f64,
+    }
+}
