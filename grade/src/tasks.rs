@@ -230,6 +230,11 @@ impl Task {
         (self.stage, self.files) == (other.stage, other.files)
     }
 
+    /// True if no kernel is written, but a tile of one is chosen.
+    pub fn tunes(&self) -> bool {
+        self.id == "tune"
+    }
+
     /// The package of the exercise, `exercise-stage2`.
     pub fn package(&self) -> String {
         format!("exercise-stage{}", self.stage)

@@ -50,6 +50,10 @@ const fn problem(
 /// The head dimensions of the problems.
 pub const HEAD_DIMS: [usize; 2] = [64, 128];
 
+/// The most of the time of the best tile, at every problem, that a solution of the task takes. No single tile is that good at all of
+/// them.
+pub const MOST: f64 = 1.2;
+
 /// Queries and keys of a tile.
 pub const SIZES: [usize; 4] = [16, 32, 64, 128];
 

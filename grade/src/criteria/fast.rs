@@ -166,7 +166,7 @@ pub(super) struct Timed {
 
 fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<Timed, AnyError> {
     match exam.place() {
-        _ if exam.tunes() => tuned(rig),
+        _ if task.tunes() => tuned(rig),
         Place::Host => Ok(Timed {
             work: on_host(exam, rig, seed)?,
             bound: None,

@@ -5,14 +5,13 @@ use conformance::AnyError;
 use super::fast::{Limits, Timed};
 use crate::exams::Rig;
 use crate::remote::Tuned;
-use crate::tuning::{Measured, PROBLEMS, Problem};
+use crate::tuning::{MOST, Measured, PROBLEMS, Problem};
 use crate::verdict::{LaunchWork, Work};
 
-/// All points up to this ratio to the best tile: the model does not tell apart what is closer. Above the other one the task is not
-/// solved: no single tile is that good at all problems.
+/// The model does not tell apart what is closer than a tenth.
 const LIMITS: Limits = Limits {
     full: 1.1,
-    none: 1.2,
+    none: MOST,
 };
 
 /// The tiles' times. An error says that the task is not solved.
@@ -29,8 +28,8 @@ pub(super) fn tuned(rig: &Rig<'_>) -> Result<Timed, AnyError> {
         let best = own.measure(&problem.sizes, problem.best)?;
         if yours.spills() > 0 {
             return Err(format!(
-                "At {}, {tile} need more registers than a thread can have: it keeps {} bytes of them in memory, in each step, which \
-                 the modelled time does not count. Take a tile without spills. `cargo grade tune` shows all.",
+                "At {}, {tile} need more registers than a thread gets: it keeps {} bytes of them in memory, and the modelled time \
+                 does not count that for each step. Take a tile without spills. `cargo grade tune` shows all.",
                 problem.name,
                 yours.spills()
             )
@@ -44,14 +43,15 @@ pub(super) fn tuned(rig: &Rig<'_>) -> Result<Timed, AnyError> {
     }
     let (ratio, problem, yours, best) = worst.ok_or("there is no problem")?;
     let why = why(problem, &yours);
-    if ratio > LIMITS.none {
+    if ratio > MOST {
         return Err(format!(
-            "At {}, {} take {:.1} µs, and the best tile {:.1} µs: {ratio:.2} times as long, and {} is the most.{why}",
+            "At {}, {} take {:.1} µs, and the best tile {:.1} µs: {ratio:.2} times as long. The most is {}, at \
+             every shape.{why}",
             problem.name,
             yours.tile,
             yours.micros(),
             best.micros(),
-            LIMITS.none
+            MOST
         )
         .into());
     }
@@ -75,9 +75,9 @@ fn why(problem: &Problem, it: &Measured) -> String {
     let (blocks, waves) = (it.blocks(), it.time.waves);
     let (resident, bound) = (it.time.blocks_per_multiprocessor, it.time.bound.name());
     format!(
-        " {} make {blocks} blocks, of which a multiprocessor has {resident} at a time: {waves:.2} waves, bound by {bound}. `cargo grade \
-         tune` shows all tiles at {}.",
-        it.tile, problem.name
+        " They make {blocks} blocks, of which an SM has {resident} at a time: {waves:.2} waves, bound by {bound}. `cargo grade tune \
+         --head-dim {}` shows all tiles.",
+        problem.sizes.head_dim
     )
 }
 

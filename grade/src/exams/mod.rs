@@ -138,11 +138,6 @@ pub trait Exam {
         Vec::new()
     }
 
-    /// True if a tile is chosen, and its time is judged at [`tuning::PROBLEMS`](crate::tuning::PROBLEMS) instead of [`Input::Timed`].
-    fn tunes(&self) -> bool {
-        false
-    }
-
     /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
 

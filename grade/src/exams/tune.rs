@@ -33,12 +33,8 @@ impl Exam for Tune {
         suites::stage4::attention::<f32>(judge, rig.device, &learner(rig));
     }
 
-    fn tunes(&self) -> bool {
-        true
-    }
-
     fn timed_case(&self) -> &'static str {
-        "three shapes"
+        "" // the error names it
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
