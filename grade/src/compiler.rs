@@ -16,7 +16,11 @@ pub fn edited(places: &Places, tasks: &[&Task]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for task in tasks {
         if task.tunes() && chooses(places, task) {
-            files.extend(task.files.iter().map(|file| Path::new(&task.folder()).join(file)));
+            files.extend(
+                task.files
+                    .iter()
+                    .map(|file| Path::new(&task.folder()).join(file)),
+            );
             continue;
         }
         let given = places.root.join("exercises").join(task.folder());

@@ -26,11 +26,7 @@ pub static PROBLEMS: [Problem; 3] = [
     problem("b1_h32_nq256_nk1024_d128", [1, 32, 256, 1024], 2),
 ];
 
-const fn problem(
-    name: &'static str,
-    [batch, heads, nq, nk]: [usize; 4],
-    place: usize,
-) -> Problem {
+const fn problem(name: &'static str, [batch, heads, nq, nk]: [usize; 4], place: usize) -> Problem {
     let Variant { head_dim, tile, .. } = committed::TUNED[place];
     let sizes = Sizes {
         batch,
@@ -68,7 +64,11 @@ pub fn candidates(device: &Device, head_dim: usize) -> Vec<Tile> {
         }
     }
     let shared = shared_memory(device);
-    tiles.retain(|&tile| Variant::library(head_dim, tile).check("tune", shared).is_ok());
+    tiles.retain(|&tile| {
+        Variant::library(head_dim, tile)
+            .check("tune", shared)
+            .is_ok()
+    });
     tiles
 }
 
@@ -145,6 +145,17 @@ impl Measured {
     /// Modelled time, in µs.
     pub fn micros(&self) -> f64 {
         1e6 * self.time.seconds
+    }
+
+    /// Floating-point operations of the launch for all heads.
+    pub fn flops(&self) -> f64 {
+        self.heads as f64 * self.head.total.flops() as f64
+    }
+
+    /// Bytes that it must read from and write to DRAM at least once.
+    pub fn dram_bytes(&self) -> f64 {
+        let bytes = self.head.compulsory_read_bytes + self.head.compulsory_write_bytes;
+        self.heads as f64 * bytes as f64
     }
 
     /// Blocks of the launch for all heads.

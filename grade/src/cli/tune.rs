@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 const LEGEND: &str = "\
-instr: instructions of a thread for each score; wavefr: wavefronts of shared memory for each f32 instruction of a warp, 0.33 is few;
+instr: instructions of a thread for each score; wavefr: wavefronts of shared memory for each f32 instruction of a warp;
 spills: bytes of registers that a thread keeps in memory; per SM: blocks on a multiprocessor at a time; occup: its warps, of 64;
 waves: blocks over what all multiprocessors have at a time. Modelled time; the device is an H100 unless CUDA_SIM_DEVICE names another.
 ";
@@ -80,16 +80,17 @@ fn measured(device: &Device, problem: &Problem) -> anyhow::Result<Vec<Measured>>
 
 fn table(problem: &Problem, rows: &[Measured], all: bool, ink: Ink) -> String {
     let sizes = &problem.sizes;
+    let best = rows.iter().find(|row| row.spills() == 0);
+    let intensity = best.map_or(0.0, |best| best.flops() / best.dram_bytes());
     let mut text = format!(
-        "{}: {} heads, {} queries, {} keys, D = {}\n",
+        "{}: {} heads, {} queries, {} keys, D = {}, {intensity:.0} FLOP for each byte of DRAM traffic\n",
         ink.bold(problem.name),
         sizes.batch * sizes.heads,
         sizes.nq,
         sizes.nk,
         sizes.head_dim
     );
-    text += "  queries × keys, threads  blocks  shared  registers  spills  per SM  occup  waves  instr  wavefr       µs  bound by\n";
-    let best = rows.iter().find(|row| row.spills() == 0);
+    text += "  queries × keys, threads  blocks  shared  registers  spills  per SM  occup  waves  instr  wavefr  TFLOP/s       µs  bound by\n";
     let shown = if all { rows.len() } else { ROWS };
     for row in rows.iter().take(shown) {
         let is_best = best.is_some_and(|best| best.tile == row.tile);
@@ -113,7 +114,7 @@ fn line(problem: &Problem, row: &Measured) -> String {
     let total = &row.head.total;
     let scores = (problem.sizes.nq * problem.sizes.nk) as f64;
     format!(
-        "  {block_q:>7} × {block_kv:>4}, {threads:>7}  {:>6}  {:>6}  {:>9}  {:>6}  {:>6}  {:>4.1}%  {:>5.2}  {:>5.1}  {:>6.2}  {:>7.1}  {}",
+        "  {block_q:>7} × {block_kv:>4}, {threads:>7}  {:>6}  {:>6}  {:>9}  {:>6}  {:>6}  {:>4.1}%  {:>5.2}  {:>5.1}  {:>6.2}  {:>7.1}  {:>7.1}  {}",
         row.blocks(),
         row.head.shared_bytes,
         row.registers(),
@@ -123,6 +124,7 @@ fn line(problem: &Problem, row: &Measured) -> String {
         row.time.waves,
         32.0 * total.warp_instructions as f64 / scores,
         total.shared().wavefronts as f64 / total.of(Class::Fma32) as f64,
+        1e-12 * row.flops() / row.time.seconds,
         row.micros(),
         row.time.bound.name(),
     )

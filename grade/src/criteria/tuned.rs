@@ -82,11 +82,10 @@ fn why(problem: &Problem, it: &Measured) -> String {
 }
 
 fn work_of(problem: &Problem, it: &Measured) -> LaunchWork {
-    let bytes = it.head.compulsory_read_bytes + it.head.compulsory_write_bytes;
     LaunchWork {
         kernel: problem.name.to_owned(),
         microseconds: it.micros(),
-        flops: it.heads as f64 * it.head.total.flops() as f64,
-        dram_bytes: it.heads as f64 * bytes as f64,
+        flops: it.flops(),
+        dram_bytes: it.dram_bytes(),
     }
 }

@@ -29,6 +29,9 @@ fn the_best_tiles_are_the_best_and_none_is_good_everywhere() {
     ratios.retain(|_, ratios| ratios.len() == PROBLEMS.len());
     assert!(!ratios.is_empty());
     for (tile, ratios) in ratios {
-        assert!(ratios.iter().any(|&ratio| ratio > MOST), "{tile}: {ratios:?}");
+        assert!(
+            ratios.iter().any(|&ratio| ratio > MOST),
+            "{tile}: {ratios:?}"
+        );
     }
 }

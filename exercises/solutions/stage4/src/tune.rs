@@ -6,16 +6,21 @@ use stage4_flash_cuda::library::Tile;
 /// Multiprocessors of an H100.
 pub const MULTIPROCESSORS: usize = 132;
 
+// ANCHOR: tile
 /// The tile for a shape of any size with D = 64 or 128.
 ///
-/// 128 keys, so that there are few steps with a barrier each. Many queries, so that k and v are read
-/// by few blocks, but no more than leave a block for each multiprocessor. The registers decide on
-/// the threads: with twice as many, each has half as many scores.
+/// 128 keys: few steps, with barriers each. As few threads as do not spill. Of two numbers of
+/// queries the one that gives the busiest multiprocessor less to do: its queries, and 10 more for
+/// each of its blocks, because a block reads all of k and v.
 pub fn tile(sizes: &Sizes) -> Tile {
-    let blocks = |block_q| sizes.nq.div_ceil(block_q) * sizes.batch * sizes.heads;
-    match sizes.head_dim {
-        65.. => Tile::new(64, 128, 128),
-        _ if blocks(128) >= MULTIPROCESSORS => Tile::new(128, 128, 256),
-        _ => Tile::new(32, 128, 128),
+    if sizes.head_dim > 64 {
+        return Tile::new(64, 128, 128);
     }
+    let [few, many] = [Tile::new(32, 128, 128), Tile::new(128, 128, 256)];
+    let cost = |tile: Tile| {
+        let blocks = sizes.nq.div_ceil(tile.block_q) * sizes.batch * sizes.heads;
+        blocks.div_ceil(MULTIPROCESSORS) * (tile.block_q + 10)
+    };
+    if cost(few) < cost(many) { few } else { many }
 }
+// ANCHOR_END: tile
