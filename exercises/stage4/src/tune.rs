@@ -9,6 +9,7 @@
 //!
 //! `cargo grade tune` compiles each tile and shows registers, spills, shared memory, blocks on a
 //! multiprocessor, waves and the modelled time on an H100, for the three shapes that are judged.
+//! All points are up to 1.1 times the best time at each; a tile that spills does not count.
 
 #![allow(unused)] // remove this line when nothing is left to do
 

@@ -1,16 +1,20 @@
 //! `tune`: what each tile costs at the problems of task `4/tune`.
 
+use std::collections::HashMap;
+
 use anyhow::ensure;
 use clap::Args;
 use conformance::device::Device;
 use gpu::profile::Class;
 use gpu_tool::ink::Ink;
+use grade::grade::chosen;
 use grade::tuning::{HEAD_DIMS, Measured, PROBLEMS, Problem, candidates};
 use indicatif::ProgressBar;
 use stage4_flash_cuda::library::Tile;
 
 use super::compiler::offer_compiler;
-use super::print;
+use super::run::usual;
+use super::{one, print};
 
 /// Rows of a table, if not all are asked for.
 const ROWS: usize = 12;
@@ -19,7 +23,8 @@ const ROWS: usize = 12;
 #[derive(Args)]
 #[command(after_help = "\
 The kernel is stage4-flash-cuda/kernels/library/attention.cu. The first time, all tiles are compiled: a minute or two for each head
-dimension. A tile that spills is shown, and never the best: the modelled time counts a spilled register once, and not in each step.")]
+dimension. A tile that spills is shown, and never the best: the modelled time counts a spilled register once, and not in each step.
+Those that exercises/stage4/src/tune.rs chooses are marked `yours`.")]
 pub struct Arguments {
     /// The problems with this head dimension; all if not given.
     #[arg(long, value_name = "D")]
@@ -49,11 +54,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     gpu::simulate()?;
     let device = Device::open();
     let ink = Ink::stdout();
+    let yours = yours()?;
     for problem in problems {
         let rows = measured(&device, problem)?;
-        print(&table(problem, &rows, arguments.all, ink))?;
+        let yours = yours.get(problem.name).copied();
+        print(&table(problem, &rows, yours, arguments.all, ink))?;
     }
     print(LEGEND)
+}
+
+/// The tiles that the learner has chosen, by the problem; none if the task is not begun or does not work: grading it says why.
+fn yours() -> anyhow::Result<HashMap<&'static str, Tile>> {
+    let task = one("4/tune")?;
+    let tiles = chosen(&usual(), task).unwrap_or_default();
+    let names = PROBLEMS.iter().map(|problem| problem.name);
+    Ok(names.zip(tiles).collect())
 }
 
 const LEGEND: &str = "\
@@ -78,7 +93,7 @@ fn measured(device: &Device, problem: &Problem) -> anyhow::Result<Vec<Measured>>
     Ok(rows)
 }
 
-fn table(problem: &Problem, rows: &[Measured], all: bool, ink: Ink) -> String {
+fn table(problem: &Problem, rows: &[Measured], yours: Option<Tile>, all: bool, ink: Ink) -> String {
     let sizes = &problem.sizes;
     let best = rows.iter().find(|row| row.spills() == 0);
     let intensity = best.map_or(0.0, |best| best.flops() / best.dram_bytes());
@@ -91,16 +106,30 @@ fn table(problem: &Problem, rows: &[Measured], all: bool, ink: Ink) -> String {
         sizes.head_dim
     );
     text += "  queries × keys, threads  blocks  shared  registers  spills  per SM  occup  waves  instr  wavefr  TFLOP/s       µs  bound by\n";
-    let shown = if all { rows.len() } else { ROWS };
-    for row in rows.iter().take(shown) {
+    let mut left_out = 0;
+    for (place, row) in rows.iter().enumerate() {
         let is_best = best.is_some_and(|best| best.tile == row.tile);
-        let mark = if is_best { "  best" } else { "" };
-        let line = line(problem, row) + mark;
-        text += &if is_best { ink.bold(&line) } else { line };
+        let is_yours = yours == Some(row.tile);
+        if place >= ROWS && !all && !is_yours {
+            left_out += 1;
+            continue;
+        }
+        let mut line = line(problem, row);
+        for (mark, _) in [("  yours", is_yours), ("  best", is_best)]
+            .iter()
+            .filter(|mark| mark.1)
+        {
+            line += mark;
+        }
+        text += &if is_best || is_yours {
+            ink.bold(&line)
+        } else {
+            line
+        };
         text.push('\n');
     }
-    if let more @ 1.. = rows.len().saturating_sub(shown) {
-        text += &format!("  and {more} slower tiles, which --all shows\n");
+    if left_out > 0 {
+        text += &format!("  and {left_out} slower tiles, which --all shows\n");
     }
     text + "\n"
 }
