@@ -19,8 +19,8 @@ use stage4_flash_cuda::library::Tile;
 /// Multiprocessors of an H100.
 pub const MULTIPROCESSORS: usize = 132;
 
-/// The tile for a shape of any size with D = 64 or 128: `sizes` has `batch`, `heads`, `nq`, `nk` and
-/// `head_dim`. A launch has `nq.div_ceil(block_q) * batch * heads` blocks.
+/// The tile for a shape of any size with D = 64 or 128. `sizes` has `batch`, `heads`, `nq`, `nk`
+/// and `head_dim`. A launch has `nq.div_ceil(block_q) * batch * heads` blocks.
 pub fn tile(sizes: &Sizes) -> Tile {
     // `Tile::new(queries, keys, threads)`: BLOCK_Q, BLOCK_KV and THREADS in the kernel.
     todo!("TODO, task 4/tune: the tile")

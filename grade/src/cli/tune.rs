@@ -9,7 +9,7 @@ use gpu::profile::Class;
 use gpu_tool::ink::Ink;
 use grade::grade::chosen;
 use grade::tuning::{HEAD_DIMS, Measured, PROBLEMS, Problem, candidates};
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressStyle};
 use stage4_flash_cuda::library::Tile;
 
 use super::compiler::offer_compiler;
@@ -81,9 +81,11 @@ waves: blocks over what all multiprocessors have at a time. Modelled time; the d
 fn measured(device: &Device, problem: &Problem) -> anyhow::Result<Vec<Measured>> {
     let tiles = candidates(device, problem.sizes.head_dim);
     let bar = ProgressBar::new(tiles.len() as u64);
-    match bar.is_hidden() {
-        true => eprintln!("{}: {} tiles", problem.name, tiles.len()),
-        false => bar.set_message(problem.name),
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {msg} ({elapsed})");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_message(format!("tiles at {}", problem.name));
+    if bar.is_hidden() {
+        eprintln!("{}: {} tiles", problem.name, tiles.len());
     }
     let rows = bar.wrap_iter(tiles.into_iter());
     let rows = rows.map(|tile| Measured::new(device, &problem.sizes, tile));
@@ -115,12 +117,8 @@ fn table(problem: &Problem, rows: &[Measured], yours: Option<Tile>, all: bool, i
             continue;
         }
         let mut line = line(problem, row);
-        for (mark, _) in [("  yours", is_yours), ("  best", is_best)]
-            .iter()
-            .filter(|mark| mark.1)
-        {
-            line += mark;
-        }
+        let marks = [("  yours", is_yours), ("  best", is_best)];
+        line.extend(marks.iter().filter(|mark| mark.1).map(|mark| mark.0));
         text += &if is_best || is_yours {
             ink.bold(&line)
         } else {
