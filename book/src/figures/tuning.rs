@@ -98,7 +98,7 @@ fn shapes() -> Vec<Shape> {
                 intensity: intensity.expect("the tables have the intensity of a shape"),
                 tiles: Vec::new(),
             });
-        } else if words.get(1) == Some(&"×") {
+        } else if words.first().is_some_and(|word| word.parse::<u32>().is_ok()) {
             let tflops = words[13]
                 .parse()
                 .expect("the tables have a speed for each tile");
