@@ -66,8 +66,15 @@ fn roofline(c: &mut Canvas) {
         y(PEAK) - 8.0,
         "66.9 TFLOP/s, f32",
     );
-    for shape in shapes() {
-        c.text(At::Middle, x(shape.intensity), 282.0, shape.name);
+    for (place, shape) in shapes().iter().enumerate() {
+        // The columns stand close, and the names are long.
+        let name = 246.0 + 18.0 * place as f64;
+        c.line(
+            "mark",
+            (x(shape.intensity), y(PEAK)),
+            (x(shape.intensity), name - 12.0),
+        );
+        c.text(At::Middle, x(shape.intensity), name, shape.name);
         for &(is_best, tflops) in &shape.tiles {
             if !is_best {
                 c.dot("blue", x(shape.intensity), y(tflops));
@@ -98,7 +105,10 @@ fn shapes() -> Vec<Shape> {
                 intensity: intensity.expect("the tables have the intensity of a shape"),
                 tiles: Vec::new(),
             });
-        } else if words.first().is_some_and(|word| word.parse::<u32>().is_ok()) {
+        } else if words
+            .first()
+            .is_some_and(|word| word.parse::<u32>().is_ok())
+        {
             let tflops = words[13]
                 .parse()
                 .expect("the tables have a speed for each tile");

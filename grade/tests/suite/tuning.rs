@@ -1,10 +1,30 @@
 //! The tiles of task `4/tune`.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use conformance::device::Device;
+use grade::compiler::edited;
+use grade::places::Places;
+use grade::tasks::select;
 use grade::tuning::{MOST, Measured, PROBLEMS, candidates};
+use grade::verdict::Subject;
 use stage4_flash_cuda::library::Tile;
+
+/// The tiles of the solution are committed, and the starter has none.
+#[test]
+fn a_tile_that_a_learner_chooses_may_need_the_compiler() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let tasks = select(Some(4), Some("tune")).unwrap();
+    for places in [Places::learner(&root), Places::solution(&root)] {
+        assert!(edited(&places, &tasks).is_empty());
+    }
+    let places = Places {
+        subject: Subject::Learner,
+        ..Places::solution(&root)
+    };
+    assert_eq!(edited(&places, &tasks), [Path::new("stage4/src/tune.rs")]);
+}
 
 /// Those that are committed are the best, and the task cannot be solved by one tile.
 #[test]
