@@ -235,6 +235,11 @@ impl Task {
         self.id == "tune"
     }
 
+    /// True if it is about kernels, which may have to be compiled.
+    pub fn has_kernels(&self) -> bool {
+        self.tunes() || self.kernels().next().is_some()
+    }
+
     /// The package of the exercise, `exercise-stage2`.
     pub fn package(&self) -> String {
         format!("exercise-stage{}", self.stage)
