@@ -147,6 +147,7 @@ const BLOCKS: &[Block] = &[
     ),
     counters("backward-dk-dv", "profile stage4-flash-cuda/kernels/backward/1_recompute_dk_dv.cu"),
     counters("backward-dq", "profile stage4-flash-cuda/kernels/backward/1_recompute_dq.cu"),
+    output("tune", "grade", "tune"),
     // The rungs of stage 4 on tensor cores.
     output("ladder-f16", "stage4-flash-cuda", "ladder --f16"),
     recorded("rounding", "trace gpu/kernels/rounding.cu --line 33 --line 34 --line 35"),
@@ -277,6 +278,8 @@ const BLOCKS: &[Block] = &[
     verdict("grade-pipeline-wrong", "4/pipeline", Submission::Wrong("pipeline_no_wait")),
     verdict("grade-backward", "4/backward", Submission::Solution),
     verdict("grade-backward-wrong", "4/backward", Submission::Wrong("backward_no_delta_in_dq")),
+    verdict("grade-tune", "4/tune", Submission::Solution),
+    verdict("grade-tune-wrong", "4/tune", Submission::Wrong("tune_library_tile")),
     verdict("grade-update_cache", "5/update_cache", Submission::Solution),
     verdict("grade-update_cache-wrong", "5/update_cache", Submission::Wrong("update_cache_one_slot_late")),
     verdict("grade-decode", "5/decode", Submission::Solution),

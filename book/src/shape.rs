@@ -40,6 +40,7 @@ const CHAPTERS: &[Chapter] = &[
     device("stage4/reuse.md", None),
     device("backward.md", Some("4/backward")),
     device("stage4/options.md", None),
+    device("stage4/tuning.md", Some("4/tune")),
     device("stage5/update.md", Some("5/update_cache")),
     device("stage5/decode.md", Some("5/decode")),
     device("stage5/split.md", Some("5/split")),

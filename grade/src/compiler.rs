@@ -1,4 +1,4 @@
-//! Which kernels of a submission need a compiler.
+//! Which kernels of a submission need a compiler: those that were edited, and the one that a learner chooses tiles for.
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +15,14 @@ use crate::verdict::Subject;
 pub fn edited(places: &Places, tasks: &[&Task]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for task in tasks {
+        if task.tunes() && chooses(places, task) {
+            files.extend(
+                task.files
+                    .iter()
+                    .map(|file| Path::new(&task.folder()).join(file)),
+            );
+            continue;
+        }
         let given = places.root.join("exercises").join(task.folder());
         let submitted = places.submission.join(task.folder());
         let list = |folder: &Path| read_own(&folder.join("kernels"), "variants.txt");
@@ -61,6 +69,14 @@ pub fn edited(places: &Places, tasks: &[&Task]) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// True if a learner has written which tile a kernel has. Few are committed.
+fn chooses(places: &Places, task: &Task) -> bool {
+    let folder = places.submission.join(task.folder());
+    let text = read_own(&folder.join("src"), "tune.rs");
+    let begun = text.is_some_and(|text| !text.contains("todo!"));
+    begun && places.subject == Subject::Learner
 }
 
 /// A file of a submission's folder, which may be a pipe or a link to elsewhere.

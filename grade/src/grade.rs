@@ -7,6 +7,7 @@ use conformance::AnyError;
 use conformance::device::Device;
 use exercise_kit::cuda::summary;
 use exercise_kit::message::{Launch, Run};
+use stage4_flash_cuda::library::Tile;
 
 use crate::cause::Cause;
 use crate::child::{BuildError, Child, Limits, Program, build, compiler, course, note};
@@ -14,9 +15,10 @@ use crate::criteria::{self, correct, explain, fast, not_judged, robust};
 use crate::exams::{Exam, Input, Place, Rig, Whose, exam};
 use crate::places::Places;
 use crate::programs::Programs;
-use crate::remote::Remote;
+use crate::remote::{Remote, Tuned};
 use crate::report::Points;
 use crate::tasks::Task;
+use crate::tuning::PROBLEMS;
 use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
 
 /// The seed of the random problems, if none is given.
@@ -157,6 +159,25 @@ pub fn profiled(settings: &Settings, task: &'static Task) -> Result<[Vec<Launch>
     done?;
     let solutions = launches.iter().map(|launch| summary(launch, run));
     Ok([yours, solutions.collect()])
+}
+
+/// The tiles that a learner's code chooses, at each of [`PROBLEMS`].
+///
+/// # Errors
+///
+/// A sentence: the program is not built, or a call fails.
+pub fn chosen(settings: &Settings, task: &'static Task) -> Result<Vec<Tile>, AnyError> {
+    gpu::simulate()?;
+    let device = Device::open();
+    let program = build(&settings.places, task, &settings.limits).0?;
+    let child = Child::start(&program, &settings.limits, settings.own)?;
+    let remote = Remote::new(child, &settings.limits, None);
+    let own = Tuned {
+        remote: &remote,
+        device: &device,
+    };
+    let tiles = PROBLEMS.iter().map(|problem| own.tile(&problem.sizes));
+    Ok(tiles.collect::<Result<_, _>>()?)
 }
 
 /// The results of a task before they are summed.

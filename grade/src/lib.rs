@@ -15,6 +15,7 @@
 //! - [`criteria`]: correct, robust, clean, fast.
 //! - `clock`: the time of work on the CPU. `cut`: text of others, cut to a length.
 //! - [`story`]: a story by the learner's decoder and kernels.
+//! - [`tuning`]: tiles of a kernel, and what each costs.
 //! - [`clinic`]: ten kernels that are wrong, and whether they are mended. The warm-ups are a package of their own.
 //!
 //! The learner's code runs in the child, and only there. It gets inputs and gives outputs; what is expected is computed
@@ -35,6 +36,7 @@ pub mod remote;
 pub mod report;
 pub mod story;
 pub mod tasks;
+pub mod tuning;
 pub mod verdict;
 
 pub use grade_causes as cause;

@@ -51,6 +51,8 @@ enum Command {
     Profile(cli::profile::Arguments),
     /// Draw the learner's kernels into a roofline chart.
     Roofline(cli::roofline::Arguments),
+    /// Show what each tile of the kernel of task 4/tune costs: registers, spills, blocks, waves, time.
+    Tune(cli::tune::Arguments),
     /// Tell a story with the learner's own decoder and kernels, and say whose code ran.
     Story(cli::story::Arguments),
 }
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Some(Command::WarmUp(arguments)) => cli::warm_up::run(&arguments),
         Some(Command::Profile(arguments)) => done(cli::profile::run(&arguments)),
         Some(Command::Roofline(arguments)) => done(cli::roofline::run(&arguments)),
+        Some(Command::Tune(arguments)) => done(cli::tune::run(&arguments)),
         Some(Command::Story(arguments)) => cli::story::run(&arguments),
     };
     result.unwrap_or_else(|error| {
@@ -104,6 +107,7 @@ mod tests {
             "grade class submissions 4 --reports reports",
             "grade hint softmax --tier 3",
             "grade reset mha --yes",
+            "grade tune --head-dim 64 --all",
         ] {
             assert!(parse(words).unwrap().command.is_some(), "{words}");
         }

@@ -145,6 +145,14 @@ pub static TASKS: &[Task] = &[
         ],
     },
     Task {
+        stage: 4,
+        id: "tune",
+        title: "the best tile of a kernel for each shape, by counters",
+        points: 1.0,
+        bonus: true,
+        files: &["src/tune.rs"],
+    },
+    Task {
         stage: 5,
         id: "update_cache",
         title: "the KV cache: append keys and values",
@@ -220,6 +228,16 @@ impl Task {
     /// True if both are steps of one task, or the same: they have the same files.
     pub fn shares_files(&self, other: &Task) -> bool {
         (self.stage, self.files) == (other.stage, other.files)
+    }
+
+    /// True if no kernel is written, but a tile of one is chosen.
+    pub fn tunes(&self) -> bool {
+        self.id == "tune"
+    }
+
+    /// True if it is about kernels, which may have to be compiled.
+    pub fn has_kernels(&self) -> bool {
+        self.tunes() || self.kernels().next().is_some()
     }
 
     /// The package of the exercise, `exercise-stage2`.

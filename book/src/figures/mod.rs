@@ -11,6 +11,7 @@ mod products;
 mod recorded;
 mod softmax;
 mod tiles;
+mod tuning;
 
 use anyhow::{Context, Result};
 use gpu_recording::{Canvas, escaped};
@@ -37,6 +38,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         decode::FIGURES,
         model::FIGURES,
         measured::FIGURES,
+        tuning::FIGURES,
     ]
     .into_iter()
     .flatten()

@@ -335,7 +335,8 @@ fn shown(text: &str) -> String {
     text.replace("exercise-stage", "exercises/stage")
 }
 
-fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
+/// The kind of end of a call that gave an error of its stage.
+pub fn refused<E: Error>(error: &E, reading: &Reading<E>) -> Outcome {
     let text = error.to_string();
     match (reading.loading)(error) {
         Some(gpu::Error::NvrtcMissing { .. }) => {

@@ -1,12 +1,13 @@
-//! The calls of stage 4: attention in device memory, and its gradients.
+//! The calls of stage 4: attention in device memory, its gradients, and the tile of a kernel.
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, DeviceRepr};
 use half::f16;
 use serde::{Deserialize, Serialize};
+use stage4_flash_cuda::library::Tile;
 use stage4_flash_cuda::{
-    BackwardInputs, Error, Fused, FusedBackward, Gradients, Inputs, Outputs, Rung, Shape,
+    BackwardInputs, Error, Fused, FusedBackward, Gradients, Inputs, Outputs, Rung, Shape, Sizes,
 };
 
 use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
@@ -22,6 +23,8 @@ pub enum Call {
     Forward(Box<Forward>),
     /// Of the bonus task `backward`.
     Backward(Box<Backward>),
+    /// Of the bonus task `tune`. It gives BLOCK_Q, BLOCK_KV and THREADS.
+    Tile(Sizes),
 }
 
 /// [`Fused::forward`].
@@ -97,11 +100,12 @@ impl<T: Plain + DeviceRepr> InputBuffers<T> {
 }
 
 /// Answers calls of the stage's interface. `flash` gets the stream, and so do `bonus`, which gets a
-/// bonus task, too, and `backward`.
+/// bonus task, too, and `backward`. `tile` is the whole of task `tune`.
 pub fn serve<F, B, G>(
     flash: fn(&Arc<CudaStream>) -> F,
     bonus: fn(&Arc<CudaStream>, Rung) -> B,
     backward: fn(&Arc<CudaStream>) -> G,
+    tile: fn(&Sizes) -> Tile,
 ) -> !
 where
     F: Fused<Error = Error> + 'static,
@@ -112,6 +116,7 @@ where
         &|stream| Box::new(flash(stream)),
         &|stream, rung| Box::new(bonus(stream, rung)),
         &|stream| Box::new(backward(stream)),
+        tile,
         F::argument_of,
     )
 }
@@ -124,6 +129,7 @@ fn serve_any(
     flash: &dyn Fn(&Arc<CudaStream>) -> Own<f32>,
     bonus: &dyn Fn(&Arc<CudaStream>, Rung) -> Own<f16>,
     backward: &dyn Fn(&Arc<CudaStream>) -> OwnBackward,
+    tile: fn(&Sizes) -> Tile,
     argument: fn(&Error) -> Option<&str>,
 ) -> ! {
     let reading = Reading {
@@ -146,6 +152,16 @@ fn serve_any(
             Call::Backward(call) => {
                 let own = backward(device.stream());
                 gradients(device, &*own, &reading, &call, run)
+            }
+            Call::Tile(sizes) => {
+                let mut chosen = Vec::new();
+                let called = device.call(run, &reading, || {
+                    let tile = tile(&sizes);
+                    let numbers = [tile.block_q, tile.block_kv, tile.threads];
+                    chosen.extend(numbers.map(|n| u32::try_from(n).unwrap_or(u32::MAX)));
+                    Ok(())
+                });
+                Ok(called.answer(vec![Tensor::vector(&chosen)]))
             }
         },
     )

@@ -38,6 +38,9 @@
 //! Another one is about the gradients, in f32: `backward`. You write `kernels/recompute_dk_dv.cu`
 //! and `kernels/recompute_dq.cu`; their tiles and grids in `src/backward.rs`. `src/gradients.rs` is
 //! their host side, and `kernels/tile.cuh` has products of tiles. Both are done.
+//!
+//! The last one has no kernel of yours: in `tune` you choose the tile of the course's, for each
+//! shape, in `src/tune.rs`. `cargo grade tune` shows what each tile costs.
 
 mod launch;
 

@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let reports = &arguments.reports;
     fs::create_dir_all(reports).with_context(|| reports.display().to_string())?;
     let submissions = submissions(&arguments.submissions, reports)?;
-    if tasks.iter().any(|task| task.kernels().next().is_some()) {
+    if tasks.iter().any(|task| task.has_kernels()) {
         require_compiler(arguments.yes)?;
     }
     let unfinished = reports.join("grades.csv.unfinished");

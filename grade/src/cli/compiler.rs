@@ -1,4 +1,4 @@
-//! NVRTC, which edited kernels need: asks before it is fetched.
+//! NVRTC, which kernels need that are not committed: asks before it is fetched.
 
 use std::env;
 use std::process::Command;
@@ -36,8 +36,8 @@ pub fn offer_compiler(files: &[String], yes: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     let files = files.join(", ");
-    if offer(&format!("{files}: edited kernels"), yes)?.is_none() {
-        eprintln!("There is no NVRTC: edited kernels do not compile ({files}). --yes fetches it.");
+    if offer(&format!("{files}: kernels that are not committed"), yes)?.is_none() {
+        eprintln!("There is no NVRTC: such kernels do not compile ({files}). --yes fetches it.");
     }
     Ok(())
 }

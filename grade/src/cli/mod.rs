@@ -15,6 +15,7 @@ mod starters;
 mod store;
 pub mod story;
 mod submission;
+pub mod tune;
 pub mod warm_up;
 pub mod watch;
 

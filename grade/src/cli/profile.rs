@@ -37,8 +37,13 @@ pub struct Arguments {
 /// Counts the launches of the timed problem on the simulator.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let task = one(&arguments.task)?;
-    let kernels = task.files.iter().filter(|file| file.ends_with(".cu"));
-    let kernels: Vec<&str> = kernels.copied().collect();
+    let kernels: Vec<&str> = task.kernels().collect();
+    if task.tunes() {
+        bail!(
+            "{} has no kernel of yours; `cargo grade tune` counts the course's, with each tile",
+            task.name()
+        );
+    }
     if kernels.is_empty() {
         bail!(
             "{} has no kernel; a profiler of the CPU, such as perf, counts it",

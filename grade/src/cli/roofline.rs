@@ -35,7 +35,7 @@ pub struct Arguments {
 /// Grades the tasks that have kernels, and draws what was counted for their speed.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut tasks = selection(&arguments.tasks)?;
-    tasks.retain(|task| task.files.iter().any(|file| file.ends_with(".cu")));
+    tasks.retain(|task| task.has_kernels());
     let settings = match arguments.solution {
         true => Settings::new(Places::solution(root())),
         false => usual(),

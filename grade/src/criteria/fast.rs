@@ -6,6 +6,7 @@ use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
 use gpu::profile::LaunchProfile;
 
+use super::tuned::tuned;
 use super::{Judged, Means, agree, criterion, dishonest, finding};
 use crate::child::memory_is_told;
 use crate::clock::Stopwatch;
@@ -14,10 +15,22 @@ use crate::remote;
 use crate::tasks::Task;
 use crate::verdict::{Kind, LaunchWork, Work};
 
-/// Up to this ratio to the reference, all points.
-const FULL: f64 = 1.2;
+/// Ratios to the reference.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Up to this one, all points.
+    pub full: f64,
+    /// From this one on, none.
+    pub none: f64,
+}
 
-/// From this ratio on, none.
+/// The usual ones.
+const LIMITS: Limits = Limits {
+    full: FULL,
+    none: NONE,
+};
+
+const FULL: f64 = 1.2;
 const NONE: f64 = 10.0;
 
 /// Pairs of timings of a task on the CPU, for the ratio that the fastest of them give. Another load on the machine may be why a share
@@ -47,10 +60,15 @@ const WRONG: &str = "The values are wrong where the time is taken.";
 /// problem is not solved.
 pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, Option<Work>) {
     match timed(exam, task, rig, seed) {
-        Ok(Timed { work, bound, lost }) => {
+        Ok(Timed {
+            work,
+            bound,
+            lost,
+            limits,
+        }) => {
             // As it is shown: what reads as 1.20 has all points.
             let ratio = (100.0 * work.yours / work.reference).round() / 100.0;
-            let mut share = share(ratio);
+            let mut share = share(ratio, limits);
             let note = format!("{ratio:.2} × the solution's {}", work.label);
             let mut findings = Vec::new();
             if let Some(sentence) = lost.or_else(|| memory(exam, rig)) {
@@ -58,10 +76,11 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, 
                 findings.push(finding(Kind::Fast, &work.case, sentence));
             } else if share < 1.0 {
                 let sentence = format!(
-                    "It takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.2} times as long. Full points are up to {FULL} \
+                    "It takes {:.3} {unit}, the solution {:.3} {unit}: {ratio:.2} times as long. Full points are up to {} \
                      times.{}",
                     work.yours,
                     work.reference,
+                    limits.full,
                     bound.unwrap_or_default(),
                     unit = work.unit
                 );
@@ -127,29 +146,32 @@ fn too_much(counted: u64, most: u64, resident: Option<u64>, told: bool) -> Optio
     })
 }
 
-/// 1 up to [`FULL`], 0 from [`NONE`] on, logarithmic between.
-fn share(ratio: f64) -> f64 {
+/// 1 up to the first limit, 0 from the second on, logarithmic between.
+fn share(ratio: f64, Limits { full, none }: Limits) -> f64 {
     if ratio.is_nan() {
         return 0.0;
     }
-    (1.0 - (ratio / FULL).ln() / (NONE / FULL).ln()).clamp(0.0, 1.0)
+    (1.0 - (ratio / full).ln() / (none / full).ln()).clamp(0.0, 1.0)
 }
 
 /// What was timed.
-struct Timed {
-    work: Work,
+pub(super) struct Timed {
+    pub work: Work,
     /// What bounds the longest launch on a device, as a sentence.
-    bound: Option<String>,
+    pub bound: Option<String>,
     /// Why there are no points whatever the time, as a sentence.
-    lost: Option<String>,
+    pub lost: Option<String>,
+    pub limits: Limits,
 }
 
 fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<Timed, AnyError> {
     match exam.place() {
+        _ if task.tunes() => tuned(rig),
         Place::Host => Ok(Timed {
             work: on_host(exam, rig, seed)?,
             bound: None,
             lost: None,
+            limits: LIMITS,
         }),
         Place::Device { .. } => on_device(exam, task, rig, seed),
     }
@@ -251,7 +273,12 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
         unit: "µs".to_owned(),
         launches: launches.into_iter().map(work_of).collect(),
     };
-    Ok(Timed { work, bound, lost })
+    Ok(Timed {
+        work,
+        bound,
+        lost,
+        limits: LIMITS,
+    })
 }
 
 /// What is wrong with calls that wait for the device.
@@ -369,12 +396,12 @@ mod tests {
 
     #[test]
     fn the_share_falls_with_the_logarithm_of_the_ratio() {
-        assert_eq!(share(0.5), 1.0);
-        assert_eq!(share(1.2), 1.0);
-        assert!((share(12f64.sqrt()) - 0.5).abs() < 1e-12);
-        assert_eq!(share(10.0), 0.0);
-        assert_eq!(share(f64::INFINITY), 0.0);
-        assert_eq!(share(f64::NAN), 0.0);
+        assert_eq!(share(0.5, LIMITS), 1.0);
+        assert_eq!(share(1.2, LIMITS), 1.0);
+        assert!((share(12f64.sqrt(), LIMITS) - 0.5).abs() < 1e-12);
+        assert_eq!(share(10.0, LIMITS), 0.0);
+        assert_eq!(share(f64::INFINITY, LIMITS), 0.0);
+        assert_eq!(share(f64::NAN, LIMITS), 0.0);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod clean;
 mod fast;
 mod judged;
 mod means;
+mod tuned;
 
 use std::error::Error;
 

@@ -9,6 +9,7 @@ mod stage3;
 pub(crate) mod stage4;
 pub(crate) mod stage5;
 mod stage6;
+mod tune;
 
 use conformance::device::Device;
 use conformance::problems::{Extent, Problem, Step};
@@ -235,6 +236,7 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
         (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
         (4, "backward") => &gradients::BackwardTask,
+        (4, "tune") => &tune::Tune,
         (5, "update_cache") => &stage5::UpdateCache,
         (5, "decode/query") => &stage5::DecodeTask(Some(Step::Query)),
         (5, "decode/lengths") => &stage5::DecodeTask(Some(Step::Lengths)),

@@ -9,10 +9,12 @@ mod far;
 mod fused;
 mod host;
 mod steps;
+mod tuned;
 
 pub use decoding::Decoder;
 pub use far::OTHERS;
 pub use fused::Bonus;
+pub use tuned::Tuned;
 
 use std::cell::{Cell, RefCell};
 use std::mem::take;
@@ -272,22 +274,7 @@ impl Remote {
         let work = stopwatch.time();
         self.budget.borrow_mut().spend(work);
         shorten(&mut reply);
-        if matches!(reply.outcome, Outcome::NoCompiler { .. }) {
-            self.lacks_compiler.set(true);
-        }
-        let reason = match &reply.outcome {
-            Outcome::Fault(Fault {
-                kind: FaultKind::EndlessLoop | FaultKind::LongLaunch,
-                ..
-            }) => Some("a kernel ran away in an earlier call"),
-            Outcome::NotCompiled { .. } | Outcome::NoCompiler { .. } => {
-                Some("a kernel is not compiled")
-            }
-            _ => None,
-        };
-        if let Some(reason) = reason {
-            self.stopped.replace(Some(reason.to_owned()));
-        }
+        self.note(&reply.outcome);
         let left = reply.in_use.device;
         // After a fault nothing can be freed.
         if !matches!(reply.outcome, Outcome::Fault(_)) {
@@ -303,6 +290,26 @@ impl Remote {
             seconds: work.as_secs_f64(),
         });
         Ok((reply.outcome, Tensors::new(reply.outputs)))
+    }
+
+    /// Notes how a call ended, if no more calls are to be made.
+    fn note(&self, outcome: &Outcome) {
+        if matches!(outcome, Outcome::NoCompiler { .. }) {
+            self.lacks_compiler.set(true);
+        }
+        let reason = match outcome {
+            Outcome::Fault(Fault {
+                kind: FaultKind::EndlessLoop | FaultKind::LongLaunch,
+                ..
+            }) => Some("a kernel ran away in an earlier call"),
+            Outcome::NotCompiled { .. } | Outcome::NoCompiler { .. } => {
+                Some("a kernel is not compiled")
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.stopped.replace(Some(reason.to_owned()));
+        }
     }
 
     /// Makes a call whose outputs are these views of this process's device memory. They are written however it ends.

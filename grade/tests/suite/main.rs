@@ -8,4 +8,5 @@ mod gradescope;
 mod grading;
 mod shared_builds;
 mod story;
+mod tuning;
 mod variants;
