@@ -85,6 +85,20 @@ pub fn equal_keys() -> Problem {
     }
 }
 
+/// Logits below the lowest number of half precision, and a causal mask.
+///
+/// It is not in the table, because it says nothing about other types.
+pub fn below_half() -> Problem {
+    table::below_half().problem()
+}
+
+/// A scale that looks like none, and a causal mask.
+///
+/// It is not in the table, whose errors are compared with PyTorch's.
+pub fn scale_1() -> Problem {
+    table::scale_1().problem()
+}
+
 /// The batch of [`many_matrices`].
 pub const MANY: usize = 65_538;
 

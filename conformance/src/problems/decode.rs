@@ -420,7 +420,11 @@ impl Row {
                 (huge(of_q, seed + 1, 256.0, Sign::Plus), cached(k))
             }
         };
-        let size = if self.scores == Scores::Step78 { 1e4 } else { 1.0 };
+        let size = if self.scores == Scores::Step78 {
+            1e4
+        } else {
+            1.0
+        };
         Problem {
             name: self.name(),
             extreme: self.scores != Scores::Normal

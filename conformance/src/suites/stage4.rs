@@ -71,10 +71,11 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                     }
                 };
                 let without_lse = table().filter(plain).map(Problem::without_lse);
-                let equal_keys = Some(attention::equal_keys())
+                let of_half = [attention::equal_keys(), attention::below_half()]
+                    .into_iter()
                     .filter(|problem| T::DTYPE == Dtype::F16 && possible(problem))
                     .map(|problem| problem.stored_in(T::DTYPE));
-                let all = table().chain(without_lse).chain(equal_keys);
+                let all = table().chain(without_lse).chain(of_half);
                 judge.problems(part, all, with([Layout::Packed; 4]));
             }
             Part::Strided if lacks.contains(&Feature::Strides) => {}

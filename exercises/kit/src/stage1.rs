@@ -86,7 +86,12 @@ fn serve_any(own: &dyn MultiHead<Error = Error>, argument_of: ArgumentOf) -> ! {
 }
 
 fn negate(layer: &mut MultiHeadAttention) {
-    for map in [&mut layer.w_q, &mut layer.w_k, &mut layer.w_v, &mut layer.w_o] {
+    for map in [
+        &mut layer.w_q,
+        &mut layer.w_k,
+        &mut layer.w_v,
+        &mut layer.w_o,
+    ] {
         map.weight.mapv_inplace(|weight| -weight);
     }
 }

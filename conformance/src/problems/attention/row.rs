@@ -277,7 +277,11 @@ impl Row {
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.
-        let size = if self.values == Values::Step78 { 1e4 } else { 1.0 };
+        let size = if self.values == Values::Step78 {
+            1e4
+        } else {
+            1.0
+        };
         let v = tensor(k_shape, 33, |seed, i| size * (1.0 + normal(seed, i)));
         let mut options = Options::default();
         options.scale = self.scale;

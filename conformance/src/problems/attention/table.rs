@@ -41,7 +41,19 @@ pub(super) fn whole() -> Vec<Row> {
         Row::new(1, 2, 64, 384, 64).values(Values::Rising),
         Row::new(1, 2, 64, 256, 64).values(Values::Step78),
         Row::new(1, 1, 64, 1024, 64).values(Values::Late),
+        scale_1(),
     ]
+}
+
+/// A scale that looks like none.
+pub(super) fn scale_1() -> Row {
+    Row::new(1, 2, 64, 64, 64).scale(1.0).causal()
+}
+
+/// Logits below the lowest number of half precision, and a mask.
+pub(super) fn below_half() -> Row {
+    let minus = Values::Huge(Sign::Minus);
+    Row::new(1, 1, 33, 33, 64).values(minus).scale(1.0).causal()
 }
 
 /// With dropout: several probabilities, seeds and offsets, the last of which wrap around, and
@@ -117,7 +129,6 @@ fn sizes() -> Vec<Row> {
     for scale in [0.0, 1.5, -0.5] {
         rows.push(Row::new(1, 2, 17, 65, 16).scale(scale));
     }
-    rows.push(Row::new(1, 2, 17, 65, 16).scale(1.0).causal());
     rows
 }
 
@@ -252,9 +263,6 @@ fn nasty_values() -> Vec<Row> {
     for sign in [Sign::Plus, Sign::Minus, Sign::Both] {
         rows.extend(row.values(Values::Huge(sign)).both());
     }
-    // Below the lowest number of half precision.
-    let minus = Values::Huge(Sign::Minus);
-    rows.push(Row::new(1, 1, 33, 33, 64).values(minus).scale(1.0).causal());
     // With a negative scale the largest product is the least logit.
     let both = Values::Huge(Sign::Both);
     rows.push(Row::new(1, 1, 17, 65, 64).values(both).scale(-0.125));

@@ -11,7 +11,7 @@ use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{
-    Problem, at_odd_places, in_pieces, many_matrices, problems, random, with_dropout,
+    Problem, at_odd_places, in_pieces, many_matrices, problems, random, scale_1, with_dropout,
 };
 use crate::report::Part;
 use crate::suites::host::bad_dropout;
@@ -117,7 +117,8 @@ fn computed(
     match part {
         Part::Table => {
             let many = many_matrices(1, 1, Options::default());
-            let others = [many, in_pieces()].into_iter().chain(at_odd_places());
+            let others = [many, in_pieces(), scale_1()];
+            let others = others.into_iter().chain(at_odd_places());
             let all = problems().into_iter().chain(others);
             judge.problems(part, all, |problem, output| {
                 fill(problem, problem.layouts, output)
