@@ -361,8 +361,8 @@ fn it_multiplies_and_adds(#[values(64, 128)] head_dim: usize) {
 #[rstest]
 #[case(BackwardMode::Mma, 64, [(4.4, 1.7), (4.2, 1.75)])]
 #[case(BackwardMode::Mma, 128, [(4.1, 1.85), (4.2, 2.05)])]
-#[case(BackwardMode::Library, 64, [(0.0, 0.0), (0.0, 0.0)])]
-#[case(BackwardMode::Library, 128, [(0.0, 0.0), (0.0, 0.0)])]
+#[case(BackwardMode::Library, 64, [(6.2, 1.6), (6.5, 1.7)])]
+#[case(BackwardMode::Library, 128, [(5.1, 1.85), (5.6, 1.8)])]
 fn it_costs_what_its_headers_say(
     #[case] mode: BackwardMode,
     #[case] head_dim: usize,
@@ -396,16 +396,16 @@ fn it_costs_what_its_headers_say(
 #[test]
 fn small_and_large_gradients_are_numbers_of_f16() {
     let small = |_| 2f32.powi(-14);
-    assert!(share_of_dq::<f16>(BackwardMode::Mma, small) < 0.008);
-    assert!(share_of_dq::<f16>(BackwardMode::Library, small) < 0.004);
-    assert!(share_of_dq::<f16>(BackwardMode::Library, |_| 2f32.powi(12)) < 0.001);
+    assert!(share_off::<f16>(BackwardMode::Mma, small) < 0.008);
+    assert!(share_off::<f16>(BackwardMode::Library, small) < 0.008);
+    assert!(share_off::<f16>(BackwardMode::Library, |_| 2f32.powi(12)) < 0.001);
     let growing = |i: usize| 2f32.powi(i as i32 / 20 - 13);
-    assert!(share_of_dq::<f16>(BackwardMode::Library, growing) < 0.001);
+    assert!(share_off::<f16>(BackwardMode::Library, growing) < 0.001);
 }
 
-/// How far dq, dk and dv of 512 queries and keys are off at most, as a share of their lengths, if
-/// row i of dO is multiplied by a factor.
-fn share_of_dq<T: Element>(mode: BackwardMode, factor: impl Fn(usize) -> f32) -> f64
+/// How far dq, dk or dv of 512 queries and keys is off at most, as a share of its length, if row i
+/// of dO is multiplied by a factor.
+fn share_off<T: Element>(mode: BackwardMode, factor: impl Fn(usize) -> f32) -> f64
 where
     Stage4: Fused<T>,
     Stage4Backward: FusedBackward<T>,
@@ -429,10 +429,9 @@ where
         let off = norm(&mut found.iter().zip(right).map(|(&x, y)| f64::from(x) - y));
         off / norm(&mut right.iter().copied())
     });
-    let shares = Vec::from_iter(shares);
-    println!("{mode}: off by {shares:.1?} of the lengths");
-    println!("{mode}: {:?}", shares.iter().map(|x| format!("{x:.1e}")).collect::<Vec<_>>());
-    shares.into_iter().fold(0.0, f64::max)
+    let largest = shares.fold(0.0, f64::max);
+    println!("{mode}: off by {largest:.1e} of the length");
+    largest
 }
 
 /// A device below compute capability 8.0, and a tensor that begins at no multiple of 16 bytes.
