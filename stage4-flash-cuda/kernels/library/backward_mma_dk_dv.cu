@@ -8,9 +8,9 @@
 //     warp 0:  p^T = exp(scale * k q^T + mask - lse)     dv += p^T dO
 //     warp 1:  ds^T = p^T * (v dO^T - delta)             dk += ds^T q
 //
-// p^T goes from one to the other, rounded, as the fragments that lanes hold. With dropout, dp is
-// times its factor, and so is p in dv; the sign of p tells warp 1 that it is dropped. A hidden
-// score has p = ds = 0, whatever q . k and dO . v are.
+// p^T goes from one to the other, rounded, as the fragments that lanes hold: warp 1 waits for it,
+// and warp 0 for nobody. With dropout, dp is times its factor, and so is p in dv; the sign of p
+// tells warp 1 that it is dropped. A hidden score has p = ds = 0, whatever q . k and dO . v are.
 //
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
 // Block:  (THREADS). Warps 2 w and 2 w + 1 have the keys of pair w. half_scores.cuh says which rows
@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
             const Rows rows(rows_smem, problem.head_dim, aligned, thread);
             rows.copy<Q_ROWS, BLOCK_Q>(matrix_of(q, problem.q, batch, head), problem.q.row, query, query_end);
             rows.copy<D_O_ROWS, BLOCK_Q>(matrix_of(d_o, problem.o, batch, head), problem.o.row, query, query_end);
-            bool far = false;  // some score may be so large that it is scaled before 2 is raised to its power
+            bool far = false;  // some score may be FAR from 0
             for (int x = thread; x < BLOCK_Q; x += THREADS) {
                 const long long i = number_of(problem, batch, head) * problem.nq + query + x;
                 const bool exists = query + x < query_end;
@@ -201,7 +201,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
                     }
                     bar_arrive(1 + row / (16 * TILES), 64);
                 } else {
-                    bar_sync(1 + row / (16 * TILES), 64);  // so that no lane reads p before the other warp's lane has stored it
+                    // So that no lane reads p before the other warp's lane has stored it.
+                    bar_sync(1 + row / (16 * TILES), 64);
                     const float unit = power_of_2(exponent);
                     const float factor = unit * dropout_of(problem).scale;
 #pragma unroll
@@ -229,7 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
                             const Vector p = p_smem[j][m][lane];
                             for (int e = 0; e < 4; e++) {
                                 const float* pair = &s_reg[2 * j + e / 2][m][e % 2 * 2];
-                                weight_reg[j][m][e] = weighted_pair<Half>(DROPOUT ? p.x[e] & 0x7fff7fffu : p.x[e], pair[0], pair[1]);
+                                const unsigned weights = DROPOUT ? p.x[e] & 0x7fff7fffu : p.x[e];
+                                weight_reg[j][m][e] = weighted_pair<Half>(weights, pair[0], pair[1]);
                             }
                         }
                     }

@@ -7,8 +7,9 @@
 //     p = exp(scale * q . k + mask - lse)    dp = dO . v    ds = p * (dp - delta)
 //     dq = scale * sum over j of ds k
 //
-// dO v^T comes first: while it is multiplied k travels, and during the other two products the next
-// v. With dropout, dp is times its factor. A hidden score has ds = 0, whatever q . k and dO . v are.
+// p waits in f16, also where tensors are bf16, while dO v^T is multiplied: with both in f32 beside
+// the sums a thread has too few registers. With dropout, dp is times its factor. A hidden score has
+// ds = 0, whatever q . k and dO . v are.
 //
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warp has BLOCK_Q * 32 / THREADS queries. half_scores.cuh says which rows and
@@ -32,7 +33,7 @@
 constexpr int TILES = 2 * BLOCK_Q / THREADS;  // of 16 queries, of a warp
 constexpr int SCORES = BLOCK_KV / 2 * TILES;  // of a lane
 constexpr int STEPS = HEAD_DIM > 64 ? 2 : 4;
-// dO v^T is multiplied in parts, so that the sums leave registers for it.
+// dO v^T is multiplied in parts where the sums leave registers for no more.
 constexpr int PARTS = HEAD_DIM > 64 && BLOCK_KV > 32 ? 2 : 1;
 constexpr int N = BLOCK_KV / 8 / PARTS;  // tiles of 8 keys, of a part
 // The first rows of tensors in shared memory.
@@ -91,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dq(
     rows.copy<Q_ROWS, BLOCK_Q>(q_head, problem.q.row, first, end);
     rows.copy<D_O_ROWS, BLOCK_Q>(d_o_head, problem.o.row, first, end);
     const long long before = number_of(problem, queries.batch, queries.head) * problem.nq;  // rows
-    bool far = false;  // some score may be so large that it is scaled before 2 is raised to its power
+    bool far = false;  // some score may be FAR from 0
     for (int x = threadIdx.x; x < BLOCK_Q; x += THREADS) {
         const bool exists = first + x < end;
         const float row_lse = exists ? finite_or_positive(lse[before + first + x]) : INFINITY;

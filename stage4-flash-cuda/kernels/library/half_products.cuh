@@ -11,7 +11,7 @@
 #include "half_scores.cuh"
 #include "weights.cuh"
 
-constexpr float FAR = 1024.0f;  // a score from here on is scaled before 2 is raised to its power
+constexpr float FAR = 1024.0f;  // a score from here on is rounded before the log-sum-exp is subtracted
 // p is rounded as a multiple of 1 / UNIT: a small one is a normal number of f16, too.
 constexpr float UNIT = 4096.0f;
 constexpr float UNIT_LOG2 = 12.0f;
