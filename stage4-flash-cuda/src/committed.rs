@@ -94,12 +94,10 @@ pub fn variants(table: &[Class]) -> String {
     let rungs = [BackwardKernel::RECOMPUTE, BackwardKernel::MMA];
     let rungs = rungs.map(|kernels| (kernels, &Rung::HEAD_DIMS[..]));
     let formats = [None, Some(Format::F16), Some(Format::Bf16)];
-    let library = formats.map(|format| {
-        (
-            BackwardKernel::library(format),
-            BackwardKernel::padded(format),
-        )
-    });
+    let library = formats.map(BackwardKernel::library);
+    let tensor_cores = Format::ALL.map(BackwardKernel::tensor_cores);
+    let library = library.into_iter().chain(tensor_cores);
+    let library = library.map(|kernels| (kernels, kernels[1].padded()));
     let naive = ([BackwardKernel::SoftmaxGradient; 3], &[0][..]);
     let dropout = BackwardKernel::library(None).map(BackwardKernel::with_dropout);
     let others = [naive, (dropout, &PADDED_WITH_DROPOUT)];

@@ -19,9 +19,8 @@
 // args: f16[12800]=random f16[8320]=random f16[8320]=random null null null f16[12800]=uninit f32[200]=uninit
 // args: {{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0},
 // args:  i32=2,2, 100,130, 64, -100,30, f32=0.125}
-#include "dropout.cuh"
 #include "half_rows.cuh"
-#include "mask.cuh"
+#include "half_scores.cuh"
 #include "mma.cuh"
 #include "prelude.cuh"
 #include "problem.cuh"
@@ -76,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
     };
     const bool aligned = is_aligned(q_head, problem.q.row, columns) && is_aligned(k_head, problem.k.row, columns) &&
                          is_aligned(v_head, problem.v.row, columns);
-    const Rows rows(q_smem, BLOCK_Q + 2 * BLOCK_KV, columns, aligned);
+    const Rows rows(q_smem, columns, aligned, threadIdx.x);
+    rows.clear(BLOCK_Q + 2 * BLOCK_KV);
     rows.copy<0, BLOCK_Q>(q_head, problem.q.row, first, end);
     int key = next_tile(masks.begin_of(first) / BLOCK_KV * BLOCK_KV);
     if (key < key_end) {
@@ -140,26 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
         float unit = scale;  // of the scores
         if (mixed) {
             unit = 1.0f;
-            // The queries of a warp lie in one row of squares of the block mask, and the keys of a
-            // tile in one column.
-            const bool seen = first + row < end && (masks.blocks == nullptr || masks.in_block(first + row, key));
-#pragma unroll
-            for (int w = 0; w < 2 * TILES; w++) {
-                const int i = first + row + g + 8 * w;  // sees columns [low, high) of the tile, counted from 2 t on
-                const int low = i + masks.first_diagonal - key - 2 * t;
-                const int high = seen && i < masks.nq ? min(masks.keys, i + masks.last_diagonal + 1) - key - 2 * t : low;
-                for (int e = 0; e < BLOCK_KV / 4; e++) {
-                    float& s = s_reg[e / 2][w / 2][w % 2 * 2 + e % 2];
-                    const int column = e / 2 * 8 + e % 2;
-                    s = low <= column && column < high ? s * scale : -INFINITY;
-                }
-                if (masks.additive != nullptr) {
-                    for (int e = 0; e < BLOCK_KV / 4; e++) {
-                        float& s = s_reg[e / 2][w / 2][w % 2 * 2 + e % 2];
-                        s = s == -INFINITY ? s : masks.biased(s, i, key + 2 * t + e / 2 * 8 + e % 2);
-                    }
-                }
-            }
+            mask_scores<RowsAre::Queries>(s_reg, masks, scale, first + row, key);
         }
         float tile_max_reg[2 * TILES];
         bool grows = false;
@@ -206,16 +187,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             sum_reg[pair_row(e)] += s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
         }
         if constexpr (DROPOUT) {
-            const Dropout dropout = dropout_of(problem);
-            // Two keys of two rows, 8 apart. Lane t ^ 1 has the other two of the same four keys, so
-            // each of them asks for one row.
-            const unsigned long long kept = kept_scores<SCORES, 4>([&](int e) {
-                const int i = first + row + g + 8 * pair_row(e) + t % 2 * 8;
-                const int quad = (key + e / 4 / TILES * 8 + 2 * t) / 4;
-                const unsigned own = kept_keys(dropout, number_of(problem, queries.batch, queries.head), i, quad);
-                const unsigned other = __shfl_xor_sync(0xffffffffu, own, 1);
-                return t % 2 == 0 ? (own & 3) | (other & 3) << 2 : other >> 2 | (own >> 2) << 2;
-            });
+            const unsigned long long kept =
+                kept_of_queries<BLOCK_KV / 8, TILES>(problem, queries.batch, queries.head, first + row, key);
 #pragma unroll
             for (int e = 0; e < SCORES; e++) {
                 float& s = s_reg[e / 4 / TILES][e / 4 % TILES][e % 4];
@@ -264,21 +237,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_mma(
             lse[matrix * problem.nq + tile.first + i] = max_reg[w] + logf(sum);  // log(0) = -inf
         }
     }
-    __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored it
     Half* o_head = matrix_of(o, problem.o, tile.batch, tile.head);
-    const bool o_aligned = is_aligned(o_head, problem.o.row, columns);
-    const int width = o_aligned ? 8 : 1;
-    for (int x = lane; x < 16 * TILES * (columns / width); x += 32) {
-        const int i = row + x / (columns / width);
-        const int column = x % (columns / width) * width;
-        if (tile.first + i < tile.end) {
-            Half* target = o_head + (tile.first + i) * problem.o.row + column;
-            const Vector* source_smem = q_smem + at(i, column / 8);
-            if (o_aligned) {
-                *reinterpret_cast<Vector*>(target) = *source_smem;
-            } else {
-                *target = reinterpret_cast<const Half*>(source_smem)[column % 8];
-            }
-        }
-    }
+    store_rows<16 * TILES>(o_head, problem.o.row, q_smem, row, tile.first, tile.end, columns);
 }

@@ -11,6 +11,7 @@
 #include "dropout.cuh"
 #include "mask.cuh"
 #include "vector.cuh"
+#include "weights.cuh"
 
 #ifndef ELEMENT
 #define ELEMENT float
@@ -22,7 +23,6 @@ constexpr int VECTORS = (HEAD_DIM + 3) / 4;         // vectors of a row of a ten
 constexpr int STRIDE = 4 * (VECTORS | 1);           // floats: lanes that read a column of vectors read all banks
 constexpr int PIECES = (VECTORS + TX - 1) / TX;     // vectors of a row of a thread: tx() + TX * c
 constexpr bool RAGGED = VECTORS % TX != 0;          // some threads have a vector less
-constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(BLOCK_Q % TX == 0 && BLOCK_KV % TX == 0, "every thread has as many columns as the others");
 static_assert(BLOCK_Q % TY == 0 && BLOCK_KV % TY == 0, "every thread has as many rows as the others");
@@ -124,22 +124,6 @@ __device__ __forceinline__ unsigned long long kept_scores_of(F kept) {
     return kept_scores<ROWS * COLUMNS, 1>([&](int e) {
         return kept(ty() + TY * (e / COLUMNS), tx() + TX * (e % COLUMNS));
     });
-}
-
-// The log-sum-exp by which the weights of a row are computed. A row that sees no key has -inf:
-// with +inf its weights are 0.
-__device__ __forceinline__ float finite_or_positive(float lse) {
-    return lse == -INFINITY ? INFINITY : lse;
-}
-
-// exp(unit * score - lse): 0 for a score of -inf.
-__device__ __forceinline__ float weight(float score, float unit, float lse) {
-    return ex2_approx_ftz_f32((score * unit - lse) * LOG2_E);
-}
-
-// The gradient of a score: p * (dp - delta). 0 where p is, whatever dp is.
-__device__ __forceinline__ float score_gradient(float p, float dp, float delta) {
-    return p == 0.0f ? 0.0f : p * (dp - delta);
 }
 
 // Stores factor * sum in rows [first, end) of a matrix, by way of rows of shared memory that no

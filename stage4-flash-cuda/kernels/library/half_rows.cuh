@@ -59,9 +59,12 @@ struct Rows {
     int vector;
     unsigned own_smem;  // the address of this thread's first vector
 
-    __device__ Rows(Vector* rows_smem, int count, int columns, bool aligned)
-        : rows_smem(rows_smem), columns(columns), aligned(aligned), row(threadIdx.x / LANES), vector(threadIdx.x % LANES),
-          own_smem(shared_address(&rows_smem[at(row, vector)])) {
+    __device__ Rows(Vector* rows_smem, int columns, bool aligned, unsigned thread)
+        : rows_smem(rows_smem), columns(columns), aligned(aligned), row(thread / LANES), vector(thread % LANES),
+          own_smem(shared_address(&rows_smem[at(row, vector)])) {}
+
+    // Clears the columns behind the last of so many rows, before the first copy.
+    __device__ void clear(int count) const {
         if (columns < VECTORS * 8) {
             for (int x = threadIdx.x; x < count * VECTORS; x += THREADS) {
                 if (x % VECTORS * 8 >= columns) {
@@ -104,3 +107,27 @@ struct Rows {
         cp_async_commit_group();
     }
 };
+
+// Stores COUNT rows of a tile in shared memory, from row `row` on, which this warp has written, as
+// rows `first` + `row` and on of a matrix that ends before row `end`.
+template <int COUNT>
+__device__ __forceinline__ void store_rows(
+    Half* matrix, long long row_stride, const Vector* tile_smem, int row, int first, int end, int columns
+) {
+    __syncwarp();  // so that no lane reads a row before the lanes that share it have stored their parts
+    const bool aligned = is_aligned(matrix, row_stride, columns);
+    const int width = aligned ? 8 : 1;
+    for (int x = threadIdx.x % 32; x < COUNT * (columns / width); x += 32) {
+        const int i = row + x / (columns / width);
+        const int column = x % (columns / width) * width;
+        if (first + i < end) {
+            Half* target = matrix + (first + i) * row_stride + column;
+            const Vector* source_smem = tile_smem + at(i, column / 8);
+            if (aligned) {
+                *reinterpret_cast<Vector*>(target) = *source_smem;
+            } else {
+                *target = reinterpret_cast<const Half*>(source_smem)[column % 8];
+            }
+        }
+    }
+}

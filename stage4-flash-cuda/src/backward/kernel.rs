@@ -1,10 +1,10 @@
 use stage1_reference::Sizes;
 
 use crate::Format;
-use crate::library::Tile;
+use crate::library::{Tile, tensor_cores};
 
-/// A kernel of the backward pass. Those of [`BackwardKernel::RECOMPUTE`], [`BackwardKernel::MMA`]
-/// or [`BackwardKernel::library`] run in order.
+/// A kernel of the backward pass. Those of [`BackwardKernel::RECOMPUTE`], [`BackwardKernel::MMA`],
+/// [`BackwardKernel::library`] or [`BackwardKernel::tensor_cores`] run in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BackwardKernel {
     /// `backward/row_dots.cu`: `delta = rowsum(dO ∘ o)`.
@@ -23,17 +23,31 @@ pub enum BackwardKernel {
     SoftmaxGradient,
     /// `library/backward_row_dots.cu`: delta of tensors with any strides, in f32 or a format.
     LibraryRowDots(Option<Format>),
-    /// `library/backward_dk_dv.cu`: dk and dv with every option.
+    /// `library/backward_dk_dv.cu`: dk and dv with every option, by products in f32.
     LibraryKeysAndValues {
         /// That of the tensors; none for f32.
         format: Option<Format>,
         /// True if it drops weights.
         dropout: bool,
     },
-    /// `library/backward_dq.cu`: dq with every option.
+    /// `library/backward_dq.cu`: dq with every option, by products in f32.
     LibraryQueries {
         /// That of the tensors; none for f32.
         format: Option<Format>,
+        /// True if it drops weights.
+        dropout: bool,
+    },
+    /// `library/backward_mma_dk_dv.cu`: dk and dv with every option, on tensor cores.
+    TensorCoresKeysAndValues {
+        /// That of the tensors.
+        format: Format,
+        /// True if it drops weights.
+        dropout: bool,
+    },
+    /// `library/backward_mma_dq.cu`: dq with every option, on tensor cores.
+    TensorCoresQueries {
+        /// That of the tensors.
+        format: Format,
         /// True if it drops weights.
         dropout: bool,
     },
@@ -50,7 +64,8 @@ impl BackwardKernel {
     /// Those of the second rung, in f16.
     pub const MMA: [Self; 3] = [Self::HalfRowDots, Self::MmaKeysAndValues, Self::MmaQueries];
 
-    /// Those of the library without dropout, for tensors in a format, or in f32.
+    /// Those of the library that multiply in f32, without dropout, for tensors in a format, or in
+    /// f32.
     pub const fn library(format: Option<Format>) -> [Self; 3] {
         let dropout = false;
         [
@@ -60,10 +75,24 @@ impl BackwardKernel {
         ]
     }
 
+    /// Those of the library on tensor cores, without dropout.
+    pub const fn tensor_cores(format: Format) -> [Self; 3] {
+        let dropout = false;
+        [
+            Self::LibraryRowDots(Some(format)),
+            Self::TensorCoresKeysAndValues { format, dropout },
+            Self::TensorCoresQueries { format, dropout },
+        ]
+    }
+
     /// The same with dropout, if it is one of the library that has weights.
     pub const fn with_dropout(self) -> Self {
         let dropout = true;
         match self {
+            Self::TensorCoresKeysAndValues { format, .. } => {
+                Self::TensorCoresKeysAndValues { format, dropout }
+            }
+            Self::TensorCoresQueries { format, .. } => Self::TensorCoresQueries { format, dropout },
             Self::LibraryKeysAndValues { format, .. } => {
                 Self::LibraryKeysAndValues { format, dropout }
             }
@@ -72,12 +101,20 @@ impl BackwardKernel {
         }
     }
 
-    /// The head dimensions for which the library's kernels have committed PTX. Without a compiler
+    /// The head dimensions for which a kernel of the library has committed PTX. Without a compiler
     /// any other is padded to the next.
-    pub const fn padded(format: Option<Format>) -> &'static [usize] {
-        match format {
-            None => &[64, 128, 256],
-            Some(_) => &[128, 256],
+    pub const fn padded(self) -> &'static [usize] {
+        match self {
+            Self::TensorCoresKeysAndValues { .. } | Self::TensorCoresQueries { .. } => {
+                &tensor_cores::PADDED
+            }
+            // For devices without tensor cores, where the tiles for fewer columns do not fit.
+            Self::LibraryKeysAndValues { format, .. } | Self::LibraryQueries { format, .. }
+                if format.is_some() =>
+            {
+                &[256]
+            }
+            _ => &[64, 128, 256],
         }
     }
 
@@ -93,6 +130,8 @@ impl BackwardKernel {
             Self::LibraryRowDots(_) => "library/backward_row_dots.cu",
             Self::LibraryKeysAndValues { .. } => "library/backward_dk_dv.cu",
             Self::LibraryQueries { .. } => "library/backward_dq.cu",
+            Self::TensorCoresKeysAndValues { .. } => "library/backward_mma_dk_dv.cu",
+            Self::TensorCoresQueries { .. } => "library/backward_mma_dq.cu",
         }
     }
 
@@ -108,6 +147,8 @@ impl BackwardKernel {
             Self::LibraryRowDots(_) => "backward_row_dots",
             Self::LibraryKeysAndValues { .. } => "backward_dk_dv",
             Self::LibraryQueries { .. } => "backward_dq",
+            Self::TensorCoresKeysAndValues { .. } => "backward_mma_dk_dv",
+            Self::TensorCoresQueries { .. } => "backward_mma_dq",
         }
     }
 
@@ -120,6 +161,13 @@ impl BackwardKernel {
             (Self::MmaKeysAndValues, _) => Some(Tile::new(32, 128, 128)),
             (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
             (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
+            // Of 16 columns, whole rows are copied 64 at a time.
+            (Self::TensorCoresKeysAndValues { .. }, ..=16) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCoresKeysAndValues { .. }, ..=64) => Some(Tile::new(32, 128, 128)),
+            (Self::TensorCoresKeysAndValues { .. }, ..=128) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCoresKeysAndValues { .. }, _) => Some(Tile::new(32, 32, 128)),
+            (Self::TensorCoresQueries { .. }, ..=128) => Some(Tile::new(128, 64, 128)),
+            (Self::TensorCoresQueries { .. }, _) => Some(Tile::new(64, 32, 128)),
             // Of the committed ones, those that a device of compute capability 7.5 has room for.
             (Self::LibraryKeysAndValues { .. }, 129..) => Some(Tile::new(8, 16, 64)),
             (Self::LibraryQueries { .. }, 129..) => Some(Tile::new(16, 8, 64)),
@@ -142,7 +190,8 @@ impl BackwardKernel {
             (
                 Self::RecomputeKeysAndValues
                 | Self::MmaKeysAndValues
-                | Self::LibraryKeysAndValues { .. },
+                | Self::LibraryKeysAndValues { .. }
+                | Self::TensorCoresKeysAndValues { .. },
                 Some(tile),
             ) => rows(sizes.kv_heads).saturating_mul(sizes.nk.div_ceil(tile.block_kv)),
             (_, Some(tile)) => rows(sizes.heads).saturating_mul(sizes.nq.div_ceil(tile.block_q)),
@@ -170,13 +219,16 @@ impl BackwardKernel {
             Self::LibraryRowDots(format)
             | Self::LibraryKeysAndValues { format, .. }
             | Self::LibraryQueries { format, .. } => format,
+            Self::TensorCoresKeysAndValues { format, .. }
+            | Self::TensorCoresQueries { format, .. } => Some(format),
             _ => None,
         };
         let element = format.map(|format| ("ELEMENT", format.name().to_owned()));
         let dropout = match self {
-            Self::LibraryKeysAndValues { dropout, .. } | Self::LibraryQueries { dropout, .. } => {
-                dropout
-            }
+            Self::LibraryKeysAndValues { dropout, .. }
+            | Self::LibraryQueries { dropout, .. }
+            | Self::TensorCoresKeysAndValues { dropout, .. }
+            | Self::TensorCoresQueries { dropout, .. } => dropout,
             _ => false,
         };
         let dropout = dropout.then(|| ("DROPOUT", "1".to_owned()));
@@ -191,10 +243,15 @@ impl BackwardKernel {
         let (block_q, block_kv) = (tile.block_q, tile.block_kv);
         let tensors = 2 * (block_q + block_kv) * 4 * (head_dim.div_ceil(4) | 1);
         let half_tensors = (block_q + block_kv) * head_dim;
+        let half_rows = 2 * (block_q + block_kv) * 4 * tensor_cores::stride(head_dim);
         let row = if block_q.min(block_kv) < 16 { 8 } else { 16 }; // threads that share one
         let floats = match self {
             Self::MmaKeysAndValues => half_tensors + block_kv * block_q / 2 + 2 * block_q,
             Self::MmaQueries => half_tensors + 2 * block_q,
+            Self::TensorCoresKeysAndValues { .. } => {
+                half_rows + block_kv * block_q / 2 + 3 * block_q
+            }
+            Self::TensorCoresQueries { .. } => half_rows + 2 * block_q,
             Self::RecomputeKeysAndValues | Self::LibraryKeysAndValues { .. } => {
                 tensors + block_kv * (block_q | row) + 2 * block_q
             }

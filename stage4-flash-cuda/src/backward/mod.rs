@@ -36,6 +36,8 @@ type Loaded = (usize, [CudaFunction; 3]);
 pub struct Backward {
     context: Arc<CudaContext>,
     mode: BackwardMode,
+    /// The device has those that the library's kernels in half precision need.
+    tensor_cores: bool,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
     /// By the second of the kernels, which tells the type of the tensors and whether there is
@@ -55,6 +57,7 @@ impl Backward {
         Ok(Self {
             context: context.clone(),
             mode: BackwardMode::default(),
+            tensor_cores: context.compute_capability()? >= (8, 0),
             shared: usize::try_from(context.attribute(shared)?).unwrap_or(0),
             functions: Mutex::default(),
         })
@@ -98,9 +101,9 @@ impl Backward {
     }
 
     /// [`Backward::backward`] in half precision: all tensors are `f16` or `bf16` but masks and lse,
-    /// and sums are f32. By [`BackwardMode::Library`], or in f16 by [`BackwardMode::Mma`], which
-    /// needs compute capability 8.0, and rounds weights and their gradients to f16 as multiples of
-    /// 1/16.
+    /// and sums are f32. By [`BackwardMode::Library`], on tensor cores from compute capability 8.0
+    /// on, or in f16 by [`BackwardMode::Mma`], which needs it. Tensor cores multiply weights and
+    /// gradients of scores that are rounded to `T`.
     ///
     /// # Errors
     ///
@@ -144,11 +147,15 @@ impl Backward {
         let (kernels, candidates, rest) = match self.mode {
             BackwardMode::Library => {
                 let problem = Problem::new(shape, &inputs.forward);
-                let kernels = match shape.drops() {
-                    true => BackwardKernel::library(format).map(BackwardKernel::with_dropout),
-                    false => BackwardKernel::library(format),
+                let kernels = match format {
+                    Some(format) if self.tensor_cores => BackwardKernel::tensor_cores(format),
+                    _ => BackwardKernel::library(format),
                 };
-                let padded = BackwardKernel::padded(format).iter().copied();
+                let kernels = match shape.drops() {
+                    true => kernels.map(BackwardKernel::with_dropout),
+                    false => kernels,
+                };
+                let padded = kernels[1].padded().iter().copied();
                 let padded = padded.filter(|&columns| columns > s.head_dim);
                 let candidates = iter::once(s.head_dim).chain(padded);
                 (kernels, candidates.collect(), Rest::Any(problem))

@@ -11,8 +11,8 @@ pub enum BackwardMode {
     /// two more with dropout. It lacks [some options](BackwardMode::lacks).
     Naive,
     /// The library's kernels, which have every option, compiled for the head dimension: in f32, and
-    /// in half precision with products and sums in f32. A hidden score has no influence, whatever
-    /// its value.
+    /// in half precision on tensor cores, or below compute capability 8.0 with products in f32. A
+    /// hidden score has no influence, whatever its value.
     #[default]
     Library,
     /// `backward/1_recompute_*.cu`, in f32. It lacks [what rungs lack](Rung::LACKS).

@@ -84,11 +84,18 @@ impl Element for f32 {
 
 impl Element for f16 {
     const F16: bool = true;
-    const PASSES: &'static [Passes] = &[Passes {
-        forward: Mode::Rung(Rung::Reuse),
-        mode: BackwardMode::Mma,
-        kernels: BackwardKernel::MMA,
-    }];
+    const PASSES: &'static [Passes] = &[
+        Passes {
+            forward: Mode::Rung(Rung::Reuse),
+            mode: BackwardMode::Mma,
+            kernels: BackwardKernel::MMA,
+        },
+        Passes {
+            forward: Mode::Library,
+            mode: BackwardMode::Library,
+            kernels: BackwardKernel::tensor_cores(Format::F16),
+        },
+    ];
     const FLAGS: &'static [&'static str] = &["--backward", "--f16"];
     const COLUMNS: [&'static str; 2] = [
         "kernel in f16",

@@ -1,4 +1,5 @@
-//! Tiles and shared memory of the library's kernel in half precision, `attention_mma.cu`.
+//! Tiles and shared memory of the library's kernel in half precision, `attention_mma.cu`, and what
+//! those of the backward pass share with it.
 
 use super::Tile;
 
@@ -26,7 +27,7 @@ const fn vectors(columns: usize) -> usize {
 }
 
 /// Vectors from row to row in shared memory: `STRIDE` of `half_rows.cuh`.
-const fn stride(columns: usize) -> usize {
+pub(crate) const fn stride(columns: usize) -> usize {
     match vectors(columns) {
         vectors if vectors.is_multiple_of(8) => vectors,
         vectors => vectors | 1,
