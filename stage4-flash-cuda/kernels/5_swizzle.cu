@@ -4,8 +4,8 @@
 // Idea: rung 4 gathers what a lane holds word by word, v half word by half word, and rows that lie
 // D f16 apart share banks. ldmatrix takes 8 rows of 16 bytes and deals them out to the lanes as
 // mma.sync wants them; .trans transposes v on the way. Its 8 rows are free of conflicts if they lie
-// in different 16 bytes of the 128 of all banks. So vector c of row r is stored at place c ^ r of
-// its row, of which the lowest 3 bits differ for the 8 rows:
+// in different 16 bytes of the 128 of all banks. So vector c of row r is stored at place c ^ r % 8
+// of its row (at D = 16, which has two places, at c ^ r / 4 % 2):
 //
 //     vector   0 1 2 3 4 5 6 7
 //     row 0    0 1 2 3 4 5 6 7

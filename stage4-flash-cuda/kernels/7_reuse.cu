@@ -2,8 +2,8 @@
 //
 // Idea: in rung 6 a fragment that ldmatrix reads serves two mma.sync. With 32 queries, two tiles of
 // 16, it serves four. So that few instructions are spent on addresses, a lane computes its own
-// once. A step of columns flips bits of them, as a swizzled place is c ^ r; a step of rows adds a
-// constant. Only the last tile of k and v asks of each row whether it is there.
+// once. A step of columns flips bits of them, as a swizzled place is c ^ r % 8; a step of rows adds
+// a constant. Only the last tile of k and v asks of each row whether it is there.
 //
 // Constants: HEAD_DIM = D, BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a block. The
 //         host defines them when it compiles the kernel for a head dimension.

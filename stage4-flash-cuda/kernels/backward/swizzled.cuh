@@ -2,9 +2,9 @@
 //
 // A warp has 16 TILES rows of a matrix, in tiles of 16. Lane 4 g + t has rows 16 m + g and
 // 16 m + g + 8 of each tile m, shared with 3 neighbours; mma.cuh says which columns. A tile lies
-// in shared memory as in rung 5: vector c of row r at place c ^ r of its row. As in rung 7 a lane
-// computes the address of its first fragment once, a step of columns flips bits of it, and a step
-// of 16 rows adds a constant.
+// in shared memory as in rung 5: vector c of row r at place c ^ r % 8 of its row. As in rung 7 a
+// lane computes the address of its first fragment once, a step of columns flips bits of it, and a
+// step of 16 rows adds a constant.
 
 #pragma once
 
