@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::reading;
 
-/// The folder of this package.
-pub(crate) const OWN_FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+/// The folder of this package, where it lies: a build may have reached it by a link.
+pub(crate) fn own_folder() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR"));
+    built.canonicalize().unwrap_or_else(|_| built.to_owned())
+}
 
 /// The root of the workspace that this crate was built in, if it is still there.
 pub fn own_workspace_root() -> Option<PathBuf> {
-    workspace_root(Path::new(OWN_FOLDER))
+    workspace_root(&own_folder())
 }
 
 /// The command that runs the program `gpu` from the working directory, up to its own arguments.
@@ -22,7 +25,8 @@ pub fn program() -> String {
     if here.is_some() && here == own_workspace_root() {
         return "cargo gpu".to_owned();
     }
-    format!("cargo run --manifest-path {OWN_FOLDER}/tool/Cargo.toml --")
+    let manifest = own_folder().join("tool/Cargo.toml");
+    format!("cargo run --manifest-path {} --", manifest.display())
 }
 
 /// The nearest folder from `start` upward whose Cargo.toml is a workspace's.

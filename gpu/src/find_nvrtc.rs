@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::checkout::{OWN_FOLDER, workspace_root};
+use crate::checkout::{own_folder, workspace_root};
 
 /// The folder of the workspace into which `cargo gpu fetch-nvrtc` installs.
 pub const WORKSPACE_FOLDER: &str = ".nvrtc";
@@ -49,7 +49,7 @@ pub struct Place<'a> {
 ///
 /// [`Error::BadNvrtc`] as `search_at`.
 pub fn search() -> Result<Search, Error> {
-    let folders = [env::current_dir().unwrap_or_default(), OWN_FOLDER.into()];
+    let folders = [env::current_dir().unwrap_or_default(), own_folder()];
     search_at(&Place {
         folders: folders.into(),
         variable: &|name| env::var_os(name),

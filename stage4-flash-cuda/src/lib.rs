@@ -18,7 +18,7 @@
 //! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`, in f16 `2_mma_dk_dv.cu` and `2_mma_dq.cu`.
 //!
 //! The library is what one calls: kernels with every option, `library/attention.cu`, in half
-//! precision `attention_mma.cu`, for gradients `backward_d*.cu`. The files of this crate:
+//! precision `attention_mma.cu`, for gradients `backward_*.cu`. The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device
 //!   memory, [`Attention::forward_half`] does in half precision, [`Attention::forward_host`] takes

@@ -68,7 +68,7 @@ enum Scores {
     /// About 85: each exponential is within f32, and the sum of a hundred is not.
     Plus85,
     /// About 0, and 78 from the 257th key on, with values of about 1e4: the exponentials by a
-    /// maximum of 0 are within f32, and their products with the values are not.
+    /// maximum of 0 are within f32, and the sum of their products is not.
     Step78,
 }
 

@@ -9,7 +9,7 @@
 //     warp 1:  ds^T = p^T * (v dO^T - delta)             dk += ds^T q
 //
 // p^T goes from one to the other, rounded, as the fragments that lanes hold: warp 1 waits for it,
-// and warp 0 for nobody. With dropout, dp is times its factor, and so is p in dv; the sign of p
+// and warp 0 does not wait. With dropout, dp is times its factor, and so is p in dv; the sign of p
 // tells warp 1 that it is dropped. A hidden score has p = ds = 0, whatever q . k and dO . v are.
 //
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
@@ -22,7 +22,7 @@
 // Constants: as those of backward_mma_dq.cu.
 //
 // arch: compute_80
-// launch: grid=4 block=128 shared=57728
+// launch: grid=4 block=128 shared=49536
 // define: HEAD_DIM=64 BLOCK_Q=32 BLOCK_KV=128 THREADS=128 ELEMENT=f16
 // args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=random
 // args: f32[200]=ones f32[200]=random f16[16640]=uninit f16[16640]=uninit null null null
@@ -56,7 +56,7 @@ struct Numbers {
     Pair delta[BLOCK_Q / 2];
 };
 
-// Tells barrier `number` that this thread has come, and does not wait.
+// Arrives at barrier `number` without waiting.
 __device__ __forceinline__ void bar_arrive(int number, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
@@ -115,9 +115,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
     }
     float sum_reg[VECTORS][TILES][4] = {};  // of dv times UNIT; of dk times UNIT, as multiples of 2^-exponent
     int exponent = FIRST_EXPONENT;
-    // The queries that may see keys of the tile.
+    // The queries that may see keys of the tile: none, behind the end of a sequence.
     const int begin = max(0, first - problem.last_diagonal) / BLOCK_Q * BLOCK_Q;
-    const int end = min(problem.nq, min(first + BLOCK_KV, keys) - problem.first_diagonal);
+    const int last = min(problem.nq, min(first + BLOCK_KV, keys) - problem.first_diagonal);
+    const int end = first < keys ? last : 0;
 #pragma unroll 1
     for (int head = own_head; head < own_head + problem.group; head++) {
 #pragma unroll 1

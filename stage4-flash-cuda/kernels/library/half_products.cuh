@@ -12,7 +12,7 @@
 #include "weights.cuh"
 
 constexpr float FAR = 1024.0f;  // a score from here on is rounded before the log-sum-exp is subtracted
-// p is rounded as a multiple of 1 / UNIT: a small one is a normal number of f16, too.
+// p times UNIT is rounded, so that a small p is a normal number of f16, too.
 constexpr float UNIT = 4096.0f;
 constexpr float UNIT_LOG2 = 12.0f;
 
@@ -96,7 +96,7 @@ template <>
 constexpr bool IS_F16<f16> = true;
 
 // The products of a pair of weights of type P with two values, rounded to elements. In f16 the
-// values are rounded first, which takes fewer instructions; bf16 has no digits to lose.
+// values are rounded first, which takes fewer instructions; in bf16 the product is rounded once.
 template <typename P>
 __device__ __forceinline__ unsigned weighted_pair(unsigned weights, float low, float high) {
     if constexpr (IS_F16<P> && IS_F16<Half>) {

@@ -35,7 +35,7 @@ pub(super) enum Values {
     /// leaves weights that half precision does not hold.
     Rising,
     /// Logits of about 0, and of 78 from the 65th key on, and values of about 1e4: the exponentials
-    /// by a maximum of 0 are within f32, and their products with the values are not.
+    /// by a maximum of 0 are within f32, and the sum of their products is not.
     Step78,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,

@@ -41,7 +41,6 @@ pub(super) fn whole() -> Vec<Row> {
         Row::new(1, 2, 64, 384, 64).values(Values::Rising),
         Row::new(1, 2, 64, 256, 64).values(Values::Step78),
         Row::new(1, 1, 64, 1024, 64).values(Values::Late),
-        scale_1(),
     ]
 }
 

@@ -182,7 +182,6 @@ const DIFFERENT: &[(&[&str], &[&str])] = &[
             "stage4-flash-cuda/kernels/7_reuse.cu",
             "stage4-flash-cuda/kernels/backward/2_mma_dk_dv.cu",
             "stage4-flash-cuda/kernels/backward/2_mma_dq.cu",
-            "stage4-flash-cuda/kernels/library/attention_mma.cu",
             "stage5-decode/kernels/4_mma.cu",
             "stage6-pipeline/kernels/gemm_mma.cu",
         ],
