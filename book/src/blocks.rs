@@ -244,6 +244,18 @@ const BLOCKS: &[Block] = &[
         "options-full",
         "profile stage4-flash-cuda/kernels/library/attention.cu --arg 'f32[12800]=random' --arg 'f32[8320]=random' --arg 'f32[8320]=random' --arg null --arg null --arg null --arg 'f32[12800]=uninit' --arg 'f32[200]=uninit' --arg '{{i64=12800,6400,64}, {i64=8320,8320,64}, {i64=8320,8320,64}, {i64=12800,6400,64}, {i64=0,0,0}, {i64=0,0,0}, i32=2,2, 100,130, 64, -100,130, f32=0.125}'",
     ),
+    counters(
+        "block-mask-full",
+        "profile stage4-flash-cuda/kernels/library/attention.cu --grid 8 --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg null --arg null --arg null --arg 'f32[32768]=uninit' --arg 'f32[512]=uninit' --arg '{{i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=0,0,0}, {i64=0,0,1}, i32=1,1, 512,512, 64, -512,512, f32=0.125}'",
+    ),
+    counters(
+        "block-mask-causal",
+        "profile stage4-flash-cuda/kernels/library/attention.cu --grid 8 --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg null --arg null --arg null --arg 'f32[32768]=uninit' --arg 'f32[512]=uninit' --arg '{{i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=0,0,0}, {i64=0,0,1}, i32=1,1, 512,512, 64, -512,0, f32=0.125}'",
+    ),
+    counters(
+        "block-mask-seen",
+        "profile stage4-flash-cuda/kernels/library/attention.cu --grid 8 --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg 'f32[32768]=random' --arg null --arg null --arg 'u32[8]={1,3,7,13,25,49,97,193}' --arg 'f32[32768]=uninit' --arg 'f32[512]=uninit' --arg '{{i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=32768,32768,64}, {i64=0,0,0}, {i64=0,0,1}, i32=1,1, 512,512, 64, -512,512, f32=0.125}'",
+    ),
     counters("update-cache-counters", "profile stage5-decode/kernels/update_cache.cu"),
     counters(
         "group-split",
