@@ -91,7 +91,12 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, 
         }
         Err(error) => {
             let note = "the timed problem failed".to_owned();
-            let finding = finding(kind_of(&*error), exam.timed_case(), error.to_string());
+            // A task that asks for means is not solved where nobody has seen them, however the call ended.
+            let kind = match exam.means().is_empty() {
+                true => kind_of(&*error),
+                false => Kind::Correct,
+            };
+            let finding = finding(kind, exam.timed_case(), error.to_string());
             (
                 (criterion(Kind::Fast, 0.0, 0, 1, note), vec![finding]),
                 None,
