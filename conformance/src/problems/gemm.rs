@@ -58,7 +58,7 @@ pub fn problems(product: Product) -> Vec<Problem> {
             add([1, 1, 1], sizes);
         }
     }
-    // Tiles in a number that no group of tiles divides.
+    // One size that is large. 545 rows make tiles in a number that no group of tiles divides.
     for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1], [545, 70, 3]] {
         add([1, 1, 1], sizes);
     }
