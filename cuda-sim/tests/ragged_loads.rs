@@ -216,6 +216,14 @@ fn a_register_for_unused_bytes_stays_unset() {
     assert_eq!(run(&set_before, 8, &SEVEN), Ok(3.0));
 }
 
+/// A parameter is there whole. NVRTC 12.4 states masks of parameters that leave out what it uses.
+#[test]
+fn parameters_are_loaded_whole() {
+    let body = ".pragma \"used_bytes_mask 240\";\nld.param.v2.u32 {%r1, %r2}, [in];\n\
+        mov.b64 %d1, {%r1, %r2};\nld.global.f32 %f1, [%d1];\nst.global.f32 [%out], %f1;\n";
+    assert_eq!(run(body, 7, &SEVEN), Ok(1.0));
+}
+
 /// Elements of which a part is used, into registers of every width: that part is extended or not as
 /// in any load.
 #[test]
