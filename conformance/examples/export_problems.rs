@@ -1,10 +1,10 @@
 //! Writes the attention problems of the conformance table, with the oracle's answers, for
-//! `fixtures/torch_errors.py`.
+//! `fixtures/torch_errors.py` and `fixtures/torch_gradients.py`.
 //!
 //! `cargo run -p conformance --example export_problems FOLDER` makes one
 //! safetensors file per problem:
 //!
-//! - `q`, `k`, `v` f32; `o`, `lse` f64, from the oracle;
+//! - `q`, `k`, `v` f32; `o`, `lse` f64, from the oracle; `d_o` f32, the gradient of a loss by `o`;
 //! - `mask` f32, `blocks` u8, `key_lengths` i64, where the problem has them;
 //! - metadata, as text: `index` (the place in the table), and `scale`, `causal`, `left`, `right`
 //!   where the problem has them.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use conformance::oracle;
-use conformance::problems::{Problem as _, attention};
+use conformance::problems::{Problem as _, attention, gradients};
 use ndarray::{Array, Dimension};
 use safetensors::tensor::{Dtype, TensorView};
 use stage1_reference::Window;
@@ -35,7 +35,9 @@ fn write(
         q, k, v, options, ..
     } = problem;
     let (o, lse) = oracle::attention(q, k, v, options);
+    let d_o = gradients::Problem::new(problem.clone()).d_o;
     let mut tensors = vec![
+        ("d_o", f32_tensor(&d_o)),
         ("q", f32_tensor(q)),
         ("k", f32_tensor(k)),
         ("v", f32_tensor(v)),
