@@ -96,6 +96,60 @@ __device__ __forceinline__ void accumulate(Vector<4> (&sum)[ROWS][PIECES], const
     }
 }
 
+constexpr int ROW_OF_SUMS = 4 * VECTORS;            // floats of a row of the sums of dq
+constexpr int QUERIES = BLOCK_Q / TY;       // of a thread, in the products below
+constexpr int WIDTH = QUERIES < 4 ? QUERIES : 4;  // of them, neighbours
+constexpr int CHUNK = QUERIES * PIECES > 8 ? (8 + QUERIES - 1) / QUERIES : PIECES;  // vectors at a time, for want of registers
+static_assert(QUERIES % WIDTH == 0 && PIECES % CHUNK == 0, "whole vectors");
+
+// sums += weights^T * keys: of `rows` queries of a tile, by all keys of the block. A thread has
+// queries WIDTH * (ty() + TY * u) + w and its vectors of their rows.
+__device__ __forceinline__ void add_products(
+    float* sums,                // [rows][ROW_OF_SUMS], in device memory
+    const float* weights_smem,  // [key][query]
+    const float* keys_smem,     // [key][column]
+    int rows
+) {
+    const float* weights = weights_smem + WIDTH * ty();
+    const float* keys = keys_smem + 4 * tx();
+#pragma unroll 1
+    for (int chunk = 0; chunk < PIECES; chunk += CHUNK) {
+        Vector<4> product[QUERIES][CHUNK] = {};
+#pragma unroll 4
+        for (int j = 0; j < BLOCK_KV; j++) {
+            Vector<WIDTH> weight_reg[QUERIES / WIDTH];
+#pragma unroll
+            for (int u = 0; u < QUERIES / WIDTH; u++) {
+                weight_reg[u] = vector_at<WIDTH>(weights + j * WEIGHTS_STRIDE<BLOCK_Q> + WIDTH * TY * u);
+            }
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                if (!RAGGED || tx() + TX * (chunk + c) < VECTORS) {
+                    const Vector<4> key_reg = vector_at<4>(keys + j * STRIDE + 4 * TX * (chunk + c));
+#pragma unroll
+                    for (int e = 0; e < 4 * QUERIES; e++) {
+                        product[e / 4][c].x[e % 4] += weight_reg[e / 4 / WIDTH].x[e / 4 % WIDTH] * key_reg.x[e % 4];
+                    }
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++) {
+            const int row = WIDTH * (ty() + TY * (i / WIDTH)) + i % WIDTH;
+#pragma unroll
+            for (int c = 0; c < CHUNK; c++) {
+                const int vector = tx() + TX * (chunk + c);
+                if (row < rows && (!RAGGED || vector < VECTORS)) {
+#pragma unroll
+                    for (int x = 0; x < 4; x++) {
+                        atomicAdd(sums + row * ROW_OF_SUMS + 4 * vector + x, product[i][c].x[x]);
+                    }
+                }
+            }
+        }
+    }
+}
+
 // Applies masked(score, row, column) to a thread's scores. By way of the thread's own places among
 // the weights, because a loop that is not unrolled cannot index registers; unrolled, it would take
 // as much code and as many registers as all the rest.

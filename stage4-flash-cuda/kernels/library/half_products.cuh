@@ -95,14 +95,13 @@ constexpr bool IS_F16 = false;
 template <>
 constexpr bool IS_F16<f16> = true;
 
-// The products of a pair of weights of type P with two values, rounded to elements. In f16 the
-// values are rounded first, which takes fewer instructions; in bf16 the product is rounded once.
-template <typename P>
+// The products of a pair of weights with two values, rounded to elements. In f16 the values are
+// rounded first, which takes fewer instructions; in bf16 the product is rounded once.
 __device__ __forceinline__ unsigned weighted_pair(unsigned weights, float low, float high) {
-    if constexpr (IS_F16<P> && IS_F16<Half>) {
+    if constexpr (IS_F16<Half>) {
         return mul_rn_f16x2(weights, Half::round_pair(low, high));
     } else {
-        const P p[2] = {{static_cast<unsigned short>(weights)}, {static_cast<unsigned short>(weights >> 16)}};
+        const Half p[2] = {{static_cast<unsigned short>(weights)}, {static_cast<unsigned short>(weights >> 16)}};
         return Half::round_pair(widened(p[0]) * low, widened(p[1]) * high);
     }
 }

@@ -23,34 +23,22 @@ pub enum BackwardKernel {
     SoftmaxGradient,
     /// `library/backward_row_dots.cu`: delta of tensors with any strides, in f32 or a format.
     LibraryRowDots(Option<Format>),
-    /// `library/backward_dk_dv.cu`: dk and dv with every option, by products in f32.
-    LibraryKeysAndValues {
+    /// `library/backward.cu`: dk, dv and the sums of dq with every option, by products in f32.
+    Library {
         /// That of the tensors; none for f32.
         format: Option<Format>,
         /// True if it drops weights.
         dropout: bool,
     },
-    /// `library/backward_dq.cu`: dq with every option, by products in f32.
-    LibraryQueries {
-        /// That of the tensors; none for f32.
-        format: Option<Format>,
-        /// True if it drops weights.
-        dropout: bool,
-    },
-    /// `library/backward_mma_dk_dv.cu`: dk and dv with every option, on tensor cores.
-    TensorCoresKeysAndValues {
+    /// `library/backward_mma.cu`: the same on tensor cores.
+    TensorCores {
         /// That of the tensors.
         format: Format,
         /// True if it drops weights.
         dropout: bool,
     },
-    /// `library/backward_mma_dq.cu`: dq with every option, on tensor cores.
-    TensorCoresQueries {
-        /// That of the tensors.
-        format: Format,
-        /// True if it drops weights.
-        dropout: bool,
-    },
+    /// `library/backward_dq.cu`: dq from its sums, in f32 or a format.
+    LibraryQueries(Option<Format>),
 }
 
 impl BackwardKernel {
@@ -70,8 +58,8 @@ impl BackwardKernel {
         let dropout = false;
         [
             Self::LibraryRowDots(format),
-            Self::LibraryKeysAndValues { format, dropout },
-            Self::LibraryQueries { format, dropout },
+            Self::Library { format, dropout },
+            Self::LibraryQueries(format),
         ]
     }
 
@@ -80,8 +68,8 @@ impl BackwardKernel {
         let dropout = false;
         [
             Self::LibraryRowDots(Some(format)),
-            Self::TensorCoresKeysAndValues { format, dropout },
-            Self::TensorCoresQueries { format, dropout },
+            Self::TensorCores { format, dropout },
+            Self::LibraryQueries(Some(format)),
         ]
     }
 
@@ -89,14 +77,8 @@ impl BackwardKernel {
     pub const fn with_dropout(self) -> Self {
         let dropout = true;
         match self {
-            Self::TensorCoresKeysAndValues { format, .. } => {
-                Self::TensorCoresKeysAndValues { format, dropout }
-            }
-            Self::TensorCoresQueries { format, .. } => Self::TensorCoresQueries { format, dropout },
-            Self::LibraryKeysAndValues { format, .. } => {
-                Self::LibraryKeysAndValues { format, dropout }
-            }
-            Self::LibraryQueries { format, .. } => Self::LibraryQueries { format, dropout },
+            Self::TensorCores { format, .. } => Self::TensorCores { format, dropout },
+            Self::Library { format, .. } => Self::Library { format, dropout },
             other => other,
         }
     }
@@ -105,15 +87,9 @@ impl BackwardKernel {
     /// any other is padded to the next.
     pub const fn padded(self) -> &'static [usize] {
         match self {
-            Self::TensorCoresKeysAndValues { .. } | Self::TensorCoresQueries { .. } => {
-                &tensor_cores::PADDED
-            }
+            Self::TensorCores { .. } => &tensor_cores::PADDED,
             // For devices without tensor cores, where the tiles for fewer columns do not fit.
-            Self::LibraryKeysAndValues { format, .. } | Self::LibraryQueries { format, .. }
-                if format.is_some() =>
-            {
-                &[256]
-            }
+            Self::Library { format, .. } if format.is_some() => &[256],
             _ => &[64, 128, 256],
         }
     }
@@ -128,10 +104,9 @@ impl BackwardKernel {
             Self::MmaQueries => "backward/2_mma_dq.cu",
             Self::SoftmaxGradient => "backward/softmax_gradient.cu",
             Self::LibraryRowDots(_) => "library/backward_row_dots.cu",
-            Self::LibraryKeysAndValues { .. } => "library/backward_dk_dv.cu",
-            Self::LibraryQueries { .. } => "library/backward_dq.cu",
-            Self::TensorCoresKeysAndValues { .. } => "library/backward_mma_dk_dv.cu",
-            Self::TensorCoresQueries { .. } => "library/backward_mma_dq.cu",
+            Self::Library { .. } => "library/backward.cu",
+            Self::TensorCores { .. } => "library/backward_mma.cu",
+            Self::LibraryQueries(_) => "library/backward_dq.cu",
         }
     }
 
@@ -145,32 +120,28 @@ impl BackwardKernel {
             Self::MmaQueries => "mma_dq",
             Self::SoftmaxGradient => "softmax_gradient",
             Self::LibraryRowDots(_) => "backward_row_dots",
-            Self::LibraryKeysAndValues { .. } => "backward_dk_dv",
-            Self::LibraryQueries { .. } => "backward_dq",
-            Self::TensorCoresKeysAndValues { .. } => "backward_mma_dk_dv",
-            Self::TensorCoresQueries { .. } => "backward_mma_dq",
+            Self::Library { .. } => "backward",
+            Self::TensorCores { .. } => "backward_mma",
+            Self::LibraryQueries(_) => "backward_dq",
         }
     }
 
     /// The tile for a head dimension, of kernels that have one.
     pub const fn tile(self, head_dim: usize) -> Option<Tile> {
         match (self, head_dim) {
-            (Self::RowDots | Self::HalfRowDots | Self::LibraryRowDots(_), _)
-            | (Self::SoftmaxGradient, _) => None,
+            (Self::RowDots | Self::HalfRowDots | Self::SoftmaxGradient, _)
+            | (Self::LibraryRowDots(_) | Self::LibraryQueries(_), _) => None,
             (Self::MmaKeysAndValues, 65..) => Some(Tile::new(64, 64, 128)),
             (Self::MmaKeysAndValues, _) => Some(Tile::new(32, 128, 128)),
             (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
             (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
             // Of 16 columns, whole rows are copied 64 at a time.
-            (Self::TensorCoresKeysAndValues { .. }, ..=16) => Some(Tile::new(64, 64, 128)),
-            (Self::TensorCoresKeysAndValues { .. }, ..=64) => Some(Tile::new(32, 128, 128)),
-            (Self::TensorCoresKeysAndValues { .. }, ..=128) => Some(Tile::new(64, 64, 128)),
-            (Self::TensorCoresKeysAndValues { .. }, _) => Some(Tile::new(32, 32, 128)),
-            (Self::TensorCoresQueries { .. }, ..=128) => Some(Tile::new(128, 64, 128)),
-            (Self::TensorCoresQueries { .. }, _) => Some(Tile::new(64, 32, 128)),
+            (Self::TensorCores { .. }, ..=16) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCores { .. }, ..=64) => Some(Tile::new(32, 128, 128)),
+            (Self::TensorCores { .. }, ..=128) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCores { .. }, _) => Some(Tile::new(32, 32, 128)),
             // Of the committed ones, those that a device of compute capability 7.5 has room for.
-            (Self::LibraryKeysAndValues { .. }, 129..) => Some(Tile::new(8, 16, 64)),
-            (Self::LibraryQueries { .. }, 129..) => Some(Tile::new(16, 8, 64)),
+            (Self::Library { .. }, 129..) => Some(Tile::new(8, 16, 64)),
             (_, 65..) => Some(Tile::new(32, 32, 64)),
             _ => Some(Tile::new(64, 64, 128)),
         }
@@ -190,8 +161,8 @@ impl BackwardKernel {
             (
                 Self::RecomputeKeysAndValues
                 | Self::MmaKeysAndValues
-                | Self::LibraryKeysAndValues { .. }
-                | Self::TensorCoresKeysAndValues { .. },
+                | Self::Library { .. }
+                | Self::TensorCores { .. },
                 Some(tile),
             ) => rows(sizes.kv_heads).saturating_mul(sizes.nk.div_ceil(tile.block_kv)),
             (_, Some(tile)) => rows(sizes.heads).saturating_mul(sizes.nq.div_ceil(tile.block_q)),
@@ -217,22 +188,27 @@ impl BackwardKernel {
         let format = match self {
             Self::HalfRowDots => Some(Format::F16),
             Self::LibraryRowDots(format)
-            | Self::LibraryKeysAndValues { format, .. }
-            | Self::LibraryQueries { format, .. } => format,
-            Self::TensorCoresKeysAndValues { format, .. }
-            | Self::TensorCoresQueries { format, .. } => Some(format),
+            | Self::Library { format, .. }
+            | Self::LibraryQueries(format) => format,
+            Self::TensorCores { format, .. } => Some(format),
             _ => None,
         };
         let element = format.map(|format| ("ELEMENT", format.name().to_owned()));
         let dropout = match self {
-            Self::LibraryKeysAndValues { dropout, .. }
-            | Self::LibraryQueries { dropout, .. }
-            | Self::TensorCoresKeysAndValues { dropout, .. }
-            | Self::TensorCoresQueries { dropout, .. } => dropout,
+            Self::Library { dropout, .. } | Self::TensorCores { dropout, .. } => dropout,
             _ => false,
         };
         let dropout = dropout.then(|| ("DROPOUT", "1".to_owned()));
         texts.chain(element).chain(dropout).collect()
+    }
+
+    /// Floats of a row of the sums of dq, of kernels that have them: `ROW_OF_SUMS` of
+    /// `gradients.cuh` and `half_sums.cuh`.
+    pub fn row_of_sums(self, head_dim: usize) -> usize {
+        match self {
+            Self::TensorCores { .. } => (head_dim.next_multiple_of(16) + 23) / 32 * 32 + 8,
+            _ => head_dim.next_multiple_of(4),
+        }
     }
 
     /// Bytes of dynamic shared memory.
@@ -248,11 +224,8 @@ impl BackwardKernel {
         let floats = match self {
             Self::MmaKeysAndValues => half_tensors + block_kv * block_q / 2 + 2 * block_q,
             Self::MmaQueries => half_tensors + 2 * block_q,
-            Self::TensorCoresKeysAndValues { .. } => {
-                half_rows + block_kv * block_q / 2 + 3 * block_q
-            }
-            Self::TensorCoresQueries { .. } => half_rows + 2 * block_q,
-            Self::RecomputeKeysAndValues | Self::LibraryKeysAndValues { .. } => {
+            Self::TensorCores { .. } => half_rows + block_kv * block_q / 2 + 3 * block_q,
+            Self::RecomputeKeysAndValues | Self::Library { .. } => {
                 tensors + block_kv * (block_q | row) + 2 * block_q
             }
             _ => tensors + block_q * (block_kv | row),

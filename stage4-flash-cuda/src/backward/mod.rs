@@ -20,9 +20,8 @@ pub use arguments::{BackwardInputs, Gradients};
 pub use kernel::BackwardKernel;
 pub use mode::BackwardMode;
 
-use crate::library::Problem;
 use crate::{Error, Format, Half, KERNELS, Shape};
-use launch::{Rest, launch};
+use launch::{Sums, launch_library, launch_rung};
 
 /// The operation's name in errors.
 const OPERATION: &str = "attention backward";
@@ -76,8 +75,9 @@ impl Backward {
     /// The gradients of a loss by q, k and v, given its gradient by o: launches the
     /// [kernels](BackwardKernel) on `stream`, and does not wait.
     ///
-    /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. No operation
-    /// is atomic, so every run gives the same bits. Allocates a float for each query;
+    /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. Every run
+    /// gives the same bits: where blocks add to one sum, they take turns. Allocates a float for
+    /// each query, and by [`BackwardMode::Library`] D floats more, for sums;
     /// [`BackwardMode::Naive`] allocates four for each score.
     ///
     /// # Errors
@@ -144,9 +144,8 @@ impl Backward {
         checks.device("stream", stream.context())?;
         inputs.check(&checks, stream, &gradients, shape, self.mode)?;
         let s = shape.sizes;
-        let (kernels, candidates, rest) = match self.mode {
+        let (kernels, candidates) = match self.mode {
             BackwardMode::Library => {
-                let problem = Problem::new(shape, &inputs.forward);
                 let kernels = match format {
                     Some(format) if self.tensor_cores => BackwardKernel::tensor_cores(format),
                     _ => BackwardKernel::library(format),
@@ -158,22 +157,30 @@ impl Backward {
                 let padded = kernels[1].padded().iter().copied();
                 let padded = padded.filter(|&columns| columns > s.head_dim);
                 let candidates = iter::once(s.head_dim).chain(padded);
-                (kernels, candidates.collect(), Rest::Any(problem))
+                (kernels, candidates.collect())
             }
             _ => {
                 let kernels = match format {
                     None => BackwardKernel::RECOMPUTE,
                     Some(_) => BackwardKernel::MMA,
                 };
-                (kernels, vec![s.head_dim], Rest::packed(shape))
+                (kernels, vec![s.head_dim])
             }
         };
         let (columns, functions) = self.functions(&checks, kernels, &candidates)?;
         let config = |kernel| config(&checks, kernel, &s, columns);
         let [row_dots, keys, queries] = kernels;
         let configs = [config(row_dots)?, config(keys)?, config(queries)?];
-        let rows = s.batch * s.heads * s.nq;
-        launch(stream, &functions, configs, &inputs, gradients, &rest, rows)
+        if self.mode != BackwardMode::Library {
+            return launch_rung(stream, &functions, configs, &inputs, gradients, shape);
+        }
+        let sums = Sums {
+            columns: keys.row_of_sums(columns),
+            tiles: keys
+                .tile(columns)
+                .map_or(0, |tile| s.batch * s.heads * s.nq.div_ceil(tile.block_q)),
+        };
+        launch_library(stream, &functions, configs, &inputs, gradients, shape, sums)
     }
 
     /// [`BackwardMode::Naive`].

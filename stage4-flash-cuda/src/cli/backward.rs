@@ -15,7 +15,7 @@ use stage4_flash_cuda::{
 use super::case::Case;
 use super::estimate::{Estimator, launch_seconds};
 use super::ladder::{COLUMNS, counts, times_on};
-use super::problem::Problem;
+use super::problem::{self, Problem};
 
 /// Queries and keys of the problem that is counted: whole tiles.
 const N: usize = 512;
@@ -171,7 +171,7 @@ pub fn run<T: Element>(times: bool) -> anyhow::Result<()> {
             false => attention.variant(head_dim)?,
             true => attention.half_variant(Format::F16, head_dim)?,
         };
-        let forward = Problem::new(&stream, case)?.profile(&attention)?;
+        let forward = Problem::new(&stream, case)?.profile(&problem::Passes::forward(attention))?;
         let forward = forward
             .into_iter()
             .map(|launch| (variant.file(), Some(variant.tile), launch));
@@ -214,7 +214,8 @@ fn print_times<T: Element>(
     passes: &Passes,
 ) -> anyhow::Result<()> {
     let case = case::<T>(4, 32, 4096, head_dim);
-    let forward = Estimator::new(stream).estimate(&attention(passes.forward)?, case, 1)?;
+    let forward = problem::Passes::forward(attention(passes.forward)?);
+    let forward = Estimator::new(stream).estimate(&forward, case, 1)?;
     let backward = launch_seconds(stream, case, |case| profile::<T>(stream, case, passes.mode))?;
     println!("{:.2}", 1e3 * forward.seconds);
     for seconds in &backward {

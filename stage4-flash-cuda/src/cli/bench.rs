@@ -11,7 +11,7 @@ use stage4_flash_cuda::{Attention, Error, Format, Mode};
 
 use super::case::Case;
 use super::estimate::Estimator;
-use super::problem::verify;
+use super::problem::{Passes, verify};
 use super::report::Report;
 
 /// Bench the modes: measured on a GPU, modelled without one.
@@ -21,6 +21,7 @@ Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
   cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes library --kv-heads 8
   cargo run -p stage4-flash-cuda -- bench --f16 --seq 4096 --modes mma,swizzle,pipeline,reuse,library
+  cargo run -p stage4-flash-cuda -- bench --backward --modes naive,library
   cargo run -p stage4-flash-cuda -- bench --assignment
 
 No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without grouped heads is
@@ -61,13 +62,18 @@ pub struct Arguments {
     #[arg(long)]
     f16: bool,
 
+    /// The forward pass and the backward pass, in place of the forward pass alone. In f32 naive,
+    /// library and register_tiles have one, in f16 library and reuse.
+    #[arg(long, conflicts_with = "assignment")]
+    backward: bool,
+
     /// Modes: library, padded, or a rung of the ladder. In f32 also naive and tiled, and the
     /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "naive,tiled,library",
-        default_value_if("f16", "true", "library")
+        default_value_ifs([("f16", "true", "library"), ("backward", "true", "naive,library")])
     )]
     modes: Vec<Mode>,
 
@@ -118,8 +124,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
                     );
                 }
             }
-            let estimate = verify(&stream, &attention, case)
-                .and_then(|()| estimator.estimate(&attention, case, arguments.runs));
+            let passes = match case.backward {
+                true => Passes::both(&context, attention)?,
+                false => Passes::forward(attention),
+            };
+            let estimate = verify(&stream, &passes, case)
+                .and_then(|()| estimator.estimate(&passes, case, arguments.runs));
             match estimate {
                 Ok(estimate) => report.add(mode, case, estimate),
                 Err(error) if lacks(&error) => println!("{mode}: {error}"),
@@ -154,6 +164,7 @@ impl Arguments {
             kv_heads: self.kv_heads.unwrap_or(self.heads),
             causal: self.causal,
             f16: self.f16,
+            backward: self.backward,
             ..Case::full(self.batch, self.heads, n, self.dim)
         };
         self.seq.iter().map(case).collect()

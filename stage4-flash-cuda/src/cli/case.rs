@@ -22,6 +22,8 @@ pub struct Case {
     pub causal: bool,
     /// True if q, k, v and o are f16, not f32.
     pub f16: bool,
+    /// True if the backward pass follows.
+    pub backward: bool,
 }
 
 impl Case {
@@ -35,6 +37,7 @@ impl Case {
             head_dim,
             causal: false,
             f16: false,
+            backward: false,
         }
     }
 
@@ -70,12 +73,13 @@ impl Case {
         }
     }
 
-    /// The FLOPs of the two products, for the scores that are seen: half of
-    /// all under the causal mask.
+    /// The FLOPs of the two products, and of the five of the backward pass, for the scores that are
+    /// seen: half of all under the causal mask.
     pub fn flops(&self) -> f64 {
         let n = self.n as f64;
         let seen = if self.causal { n * n / 2.0 } else { n * n };
-        4.0 * product([self.batch, self.heads, self.head_dim]) * seen
+        let products = if self.backward { 7.0 } else { 2.0 };
+        2.0 * products * product([self.batch, self.heads, self.head_dim]) * seen
     }
 
     /// The mask, as reports name it.
@@ -83,16 +87,30 @@ impl Case {
         if self.causal { "causal" } else { "none" }
     }
 
-    /// Bytes of q, k, v, o and lse.
+    /// Bytes of q, k, v, o and lse; twice as many with their gradients, which delta is beside.
     pub fn bytes(&self) -> f64 {
         let element = if self.f16 { 2.0 } else { 4.0 };
         let tensors = product([self.heads.saturating_add(self.kv_heads), 2, self.head_dim]);
-        product([self.batch, self.n]) * (element * tensors + 4.0 * self.heads as f64)
+        let forward = product([self.batch, self.n]) * (element * tensors + 4.0 * self.heads as f64);
+        if self.backward {
+            2.0 * forward
+        } else {
+            forward
+        }
     }
 
-    /// Bytes of the scores that stage 2 keeps.
+    /// Bytes of the scores that stage 2 keeps; its backward pass keeps four tensors of that size.
     pub fn score_bytes(&self) -> f64 {
-        4.0 * product([self.batch, self.heads, self.n, self.n])
+        let tensors = if self.backward { 4.0 } else { 1.0 };
+        4.0 * tensors * product([self.batch, self.heads, self.n, self.n])
+    }
+
+    /// Bytes of the sums of dq that the library's backward pass keeps.
+    pub fn sum_bytes(&self) -> f64 {
+        match self.backward {
+            true => 4.0 * product([self.batch, self.heads, self.n, self.head_dim]),
+            false => 0.0,
+        }
     }
 }
 
@@ -114,7 +132,11 @@ impl fmt::Display for Case {
             self.n,
             self.head_dim,
             self.mask()
-        )
+        )?;
+        if self.backward {
+            write!(f, ", forward and backward")?;
+        }
+        Ok(())
     }
 }
 
@@ -128,6 +150,8 @@ mod tests {
         assert_eq!(case.flops(), 19200.0);
         let causal = true;
         assert_eq!(Case { causal, ..case }.flops(), 9600.0);
+        let backward = true;
+        assert_eq!(Case { backward, ..case }.flops(), 3.5 * 19200.0);
     }
 
     #[test]

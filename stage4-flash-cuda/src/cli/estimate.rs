@@ -9,10 +9,10 @@ use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use gpu::profile::{LaunchProfile, ModelledTime, Resource};
 use serde::Serialize;
-use stage4_flash_cuda::{Attention, Mode};
+use stage4_flash_cuda::Mode;
 
 use super::case::Case;
-use super::problem::Problem;
+use super::problem::{Passes, Problem};
 
 /// Queries and keys of the samples, multiples of every tile. There, work is a polynomial of degree
 /// 2 in N, and three of them tell all of it.
@@ -53,18 +53,18 @@ impl Estimator {
     /// mode must use the same tile.
     pub fn estimate(
         &mut self,
-        attention: &Attention,
+        passes: &Passes,
         case: Case,
         runs: usize,
     ) -> anyhow::Result<Estimate> {
         match gpu::backend()? {
-            gpu::Backend::Cuda => self.measure(attention, case, runs),
-            gpu::Backend::Simulator => self.model(attention, case),
+            gpu::Backend::Cuda => self.measure(passes, case, runs),
+            gpu::Backend::Simulator => self.model(passes, case),
         }
     }
 
-    fn measure(&self, attention: &Attention, case: Case, runs: usize) -> anyhow::Result<Estimate> {
-        let (how, part) = if keeps_scores(attention.mode()) && case.score_bytes() > CHUNK as f64 {
+    fn measure(&self, passes: &Passes, case: Case, runs: usize) -> anyhow::Result<Estimate> {
+        let (how, part) = if keeps_scores(passes.mode()) && case.score_bytes() > CHUNK as f64 {
             let one = case.one_group();
             let groups = (CHUNK as f64 / one.score_bytes()) as usize;
             let groups = groups.clamp(1, case.groups());
@@ -77,7 +77,7 @@ impl Estimator {
         } else {
             (How::Measured, case)
         };
-        let seconds = Problem::new(&self.stream, part)?.time(attention, runs)?;
+        let seconds = Problem::new(&self.stream, part)?.time(passes, runs)?;
         Ok(Estimate {
             how,
             seconds: seconds * case.groups() as f64 / part.groups() as f64,
@@ -86,8 +86,8 @@ impl Estimator {
         })
     }
 
-    fn model(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Estimate> {
-        let works = works(case, |case| self.count(attention, case))?;
+    fn model(&mut self, passes: &Passes, case: Case) -> anyhow::Result<Estimate> {
+        let works = works(case, |case| self.count(passes, case))?;
         let multiprocessors = multiprocessors(&self.stream)?;
         let groups = case.groups() as f64;
         let sum = |f: &dyn Fn(&Work) -> f64| works.iter().map(f).sum::<f64>();
@@ -104,14 +104,14 @@ impl Estimator {
     }
 
     /// The work of each launch, for the whole of a case.
-    fn count(&mut self, attention: &Attention, case: Case) -> anyhow::Result<Vec<Work>> {
-        let key = (attention.mode(), case);
+    fn count(&mut self, passes: &Passes, case: Case) -> anyhow::Result<Vec<Work>> {
+        let key = (passes.mode(), case);
         if let Some(works) = self.counted.get(&key) {
             return Ok(works.clone());
         }
-        let launches = Problem::new(&self.stream, case)?.profile(attention)?;
+        let launches = Problem::new(&self.stream, case)?.profile(passes)?;
         let mut works: Vec<Work> = launches.iter().map(Work::of).collect();
-        if keeps_scores(attention.mode()) {
+        if keeps_scores(passes.mode()) {
             // The row kernels' loops over N are unrolled by four, so that the samples, too short
             // for that, have longer chains of instructions for each element than the whole.
             for work in &mut works {
@@ -242,6 +242,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use stage4_flash_cuda::Attention;
 
     fn close(found: f64, expected: f64, share: f64, what: &str) {
         let off = (found / expected - 1.0).abs();
@@ -262,14 +263,14 @@ mod tests {
             (Mode::Library, false),
             (Mode::Library, true),
         ] {
-            let attention = Attention::new(&context).unwrap().with_mode(mode);
+            let passes = Passes::forward(Attention::new(&context).unwrap().with_mode(mode));
             let case = Case {
                 causal,
                 ..Case::full(1, 1, SIZE, 16)
             };
-            let estimate = Estimator::new(&stream).model(&attention, case).unwrap();
+            let estimate = Estimator::new(&stream).model(&passes, case).unwrap();
             let mut whole = Problem::new(&stream, case).unwrap();
-            let launches = whole.profile(&attention).unwrap();
+            let launches = whole.profile(&passes).unwrap();
             let sum = |f: &dyn Fn(&LaunchProfile) -> f64| launches.iter().map(f).sum::<f64>();
             assert_eq!(estimate.how, How::Extrapolated);
             let flops = sum(&|launch| launch.total.flops_f32 as f64);

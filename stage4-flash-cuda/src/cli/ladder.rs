@@ -12,7 +12,7 @@ use stage4_flash_cuda::{Attention, Kernel, Mode, Rung, Variant, committed};
 use super::backward;
 use super::case::Case;
 use super::estimate::Estimator;
-use super::problem::Problem;
+use super::problem::{Passes, Problem};
 
 /// Queries and keys of the problem that is counted: whole tiles.
 const N: usize = 512;
@@ -82,10 +82,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stream = context.default_stream();
     for (line, &variant) in variants.iter().enumerate() {
         let Variant { tile, head_dim, .. } = variant;
-        let attention = attention(variant)?;
+        let passes = Passes::forward(attention(variant)?);
         let case = of_its_type(Case::full(1, 1, n, head_dim), variant);
         let mut problem = Problem::new(&stream, case)?;
-        let launches = problem.profile(&attention)?;
+        let launches = problem.profile(&passes)?;
         let launch = launches.first().context("a launch")?;
         print!(
             "| [`{0}`](kernels/{0}) | {1} × {2}, {3} |",
@@ -113,11 +113,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 pub fn counts(launch: &LaunchProfile, n: usize) -> String {
     let total = &launch.total;
     let (scores, fma) = ((n * n) as f64, total.of(Class::Fma32) as f64);
+    let products = match total.shared().requests {
+        0 => "– | –".to_owned(), // it multiplies no tiles
+        _ => format!(
+            "{:.1}% | {:.2}",
+            100.0 * fma / total.warp_instructions as f64,
+            total.shared().wavefronts as f64 / fma
+        ),
+    };
     format!(
-        "{:.2} | {:.1}% | {:.2} | {:.2} |",
+        "{:.2} | {products} | {:.2} |",
         32.0 * total.warp_instructions as f64 / scores,
-        100.0 * fma / total.warp_instructions as f64,
-        total.shared().wavefronts as f64 / fma,
         32.0 * total.global_loads.sectors as f64 / scores,
     )
 }
@@ -186,7 +192,7 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     };
     let stream = gpu::context(0)?.default_stream();
     let case = of_its_type(large, variant);
-    let estimate = Estimator::new(&stream).estimate(&attention, case, 1)?;
+    let estimate = Estimator::new(&stream).estimate(&Passes::forward(attention), case, 1)?;
     let digits = if estimate.seconds < 5e-3 { 3 } else { 2 };
     Ok(format!("{:.digits$}", 1e3 * estimate.seconds))
 }

@@ -2,16 +2,60 @@
 
 use std::sync::Arc;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use bench_kit::median_seconds;
-use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, DriverError, ValidAsZeroBits};
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DeviceRepr, DriverError, ValidAsZeroBits,
+};
 use gpu::profile::LaunchProfile;
 use half::f16;
 use ndarray::Array4;
 use stage1_reference::Options;
-use stage4_flash_cuda::{Attention, Inputs, Outputs, Shape};
+use stage4_flash_cuda::{
+    Attention, Backward, BackwardInputs, BackwardMode, Gradients, Inputs, Mode, Outputs, Rung,
+    Shape,
+};
 
 use super::case::Case;
+
+/// The passes of a mode.
+pub struct Passes {
+    attention: Attention,
+    backward: Option<Backward>,
+}
+
+impl Passes {
+    /// The forward pass alone.
+    pub fn forward(attention: Attention) -> Self {
+        let backward = None;
+        Self {
+            attention,
+            backward,
+        }
+    }
+
+    /// The forward pass, and the backward pass that has the same steps.
+    pub fn both(context: &Arc<CudaContext>, attention: Attention) -> anyhow::Result<Self> {
+        let mode = match attention.mode() {
+            Mode::Naive => BackwardMode::Naive,
+            Mode::Library => BackwardMode::Library,
+            Mode::Rung(Rung::RegisterTiles) => BackwardMode::Recompute,
+            Mode::Rung(Rung::Reuse) => BackwardMode::Mma,
+            mode => bail!(
+                "--modes: expected naive, library, register_tiles or reuse, which have a backward pass, got {mode}"
+            ),
+        };
+        let backward = Backward::new(context)?.with_mode(mode);
+        Ok(Self {
+            attention,
+            backward: Some(backward),
+        })
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.attention.mode()
+    }
+}
 
 /// q, k, v and o of as many queries as keys, packed, with seeded values.
 pub struct Problem {
@@ -20,10 +64,18 @@ pub struct Problem {
     tensors: Tensors,
 }
 
-/// q, k and v, then o.
 enum Tensors {
-    F32([CudaSlice<f32>; 3], CudaSlice<f32>),
-    F16([CudaSlice<f16>; 3], CudaSlice<f16>),
+    F32(Set<f32>),
+    F16(Set<f16>),
+}
+
+/// The tensors of a problem.
+struct Set<T> {
+    /// q, k and v.
+    inputs: [CudaSlice<T>; 3],
+    o: CudaSlice<T>,
+    /// Those of the backward pass: lse, then dO, dq, dk and dv.
+    backward: Option<(CudaSlice<f32>, CudaSlice<T>, [CudaSlice<T>; 3])>,
 }
 
 /// Queries and keys of the problem that is verified: two tiles of the largest
@@ -33,15 +85,15 @@ const VERIFIED: usize = 129;
 /// How many values differ: a prime, so that neighbouring rows differ.
 const PERIOD: usize = 4099;
 
-/// Compares with stage 1 on a small problem of the same kind as `case`.
-/// Nothing is timed that fails.
-pub fn verify(stream: &Arc<CudaStream>, attention: &Attention, case: Case) -> anyhow::Result<()> {
+/// Compares o with stage 1's on a small problem of the same kind as `case`. Nothing is timed that
+/// fails.
+pub fn verify(stream: &Arc<CudaStream>, passes: &Passes, case: Case) -> anyhow::Result<()> {
     let case = Case {
         n: VERIFIED,
         ..case.one_group()
     };
     let mut problem = Problem::new(stream, case)?;
-    problem.launch(attention)?;
+    problem.launch(passes)?;
     let output = problem.output()?;
     let head_dim = case.head_dim;
     let tensor = |heads, seed| {
@@ -104,12 +156,12 @@ fn repeated<T: DeviceRepr>(
     Ok(tensor)
 }
 
-/// q, k and v with seeded values, and o.
+/// q, k, v and dO with seeded values, and the others.
 fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
     stream: &Arc<CudaStream>,
     case: Case,
     element: impl Fn(f32) -> T,
-) -> Result<([CudaSlice<T>; 3], CudaSlice<T>), DriverError> {
+) -> Result<Set<T>, DriverError> {
     let count = |heads| case.batch * heads * case.n * case.head_dim;
     let (q_count, k_count) = (count(case.heads), count(case.kv_heads));
     let tensor = |count, seed| {
@@ -121,20 +173,30 @@ fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
         tensor(k_count, 2)?,
         tensor(k_count, 3)?,
     ];
-    Ok((inputs, stream.alloc_zeros(q_count)?))
+    let backward = match case.backward {
+        true => {
+            let lse = stream.alloc_zeros(case.batch * case.heads * case.n)?;
+            let gradients = [
+                stream.alloc_zeros(q_count)?,
+                stream.alloc_zeros(k_count)?,
+                stream.alloc_zeros(k_count)?,
+            ];
+            Some((lse, tensor(q_count, 4)?, gradients))
+        }
+        false => None,
+    };
+    Ok(Set {
+        inputs,
+        o: stream.alloc_zeros(q_count)?,
+        backward,
+    })
 }
 
 impl Problem {
     pub fn new(stream: &Arc<CudaStream>, case: Case) -> anyhow::Result<Problem> {
         let tensors = match case.f16 {
-            false => {
-                let (inputs, o) = tensors(stream, case, |value| value)?;
-                Tensors::F32(inputs, o)
-            }
-            true => {
-                let (inputs, o) = tensors(stream, case, f16::from_f32)?;
-                Tensors::F16(inputs, o)
-            }
+            false => Tensors::F32(tensors(stream, case, |value| value)?),
+            true => Tensors::F16(tensors(stream, case, f16::from_f32)?),
         };
         let shape = Shape {
             causal: case.causal,
@@ -148,36 +210,47 @@ impl Problem {
     }
 
     /// Launches, and does not wait.
-    pub fn launch(&mut self, attention: &Attention) -> Result<(), stage4_flash_cuda::Error> {
+    pub fn launch(&mut self, passes: &Passes) -> Result<(), stage4_flash_cuda::Error> {
         let (stream, shape) = (&self.stream, &self.shape);
+        let Passes {
+            attention,
+            backward,
+        } = passes;
         match &mut self.tensors {
-            Tensors::F32(inputs, o) => {
-                let (inputs, outputs) = views(inputs, o);
-                attention.forward(stream, inputs, outputs, shape)
+            Tensors::F32(set) => {
+                let (inputs, outputs) = set.forward();
+                attention.forward(stream, inputs, outputs, shape)?;
+                if let (Some(backward), Some((inputs, gradients))) = (backward, set.backward()) {
+                    backward.backward(stream, inputs, gradients, shape)?;
+                }
             }
-            Tensors::F16(inputs, o) => {
-                let (inputs, outputs) = views(inputs, o);
-                attention.forward_half(stream, inputs, outputs, shape)
+            Tensors::F16(set) => {
+                let (inputs, outputs) = set.forward();
+                attention.forward_half(stream, inputs, outputs, shape)?;
+                if let (Some(backward), Some((inputs, gradients))) = (backward, set.backward()) {
+                    backward.backward_half(stream, inputs, gradients, shape)?;
+                }
             }
         }
+        Ok(())
     }
 
     /// The values of o, when all launches are done.
     fn output(&self) -> Result<Vec<f32>, DriverError> {
         match &self.tensors {
-            Tensors::F32(_, o) => self.stream.clone_dtoh(o),
-            Tensors::F16(_, o) => {
-                let values = self.stream.clone_dtoh(o)?;
+            Tensors::F32(set) => self.stream.clone_dtoh(&set.o),
+            Tensors::F16(set) => {
+                let values = self.stream.clone_dtoh(&set.o)?;
                 Ok(values.into_iter().map(f16::to_f32).collect())
             }
         }
     }
 
     /// The profiles of its launches, counted by the simulator.
-    pub fn profile(&mut self, attention: &Attention) -> anyhow::Result<Vec<LaunchProfile>> {
+    pub fn profile(&mut self, passes: &Passes) -> anyhow::Result<Vec<LaunchProfile>> {
         let stream = self.stream.clone();
         let (launched, launches) = gpu::profile::profile(|| {
-            self.launch(attention)?;
+            self.launch(passes)?;
             stream.synchronize()?;
             Ok::<_, stage4_flash_cuda::Error>(())
         })?;
@@ -187,19 +260,32 @@ impl Problem {
     }
 
     /// Seconds of one run: the median of `runs`, by the device's own clock.
-    pub fn time(&mut self, attention: &Attention, runs: usize) -> anyhow::Result<f64> {
+    pub fn time(&mut self, passes: &Passes, runs: usize) -> anyhow::Result<f64> {
         let stream = self.stream.clone();
-        median_seconds(&stream, runs, || self.launch(attention))
+        median_seconds(&stream, runs, || self.launch(passes))
     }
 }
 
-fn views<'a, T>(
-    [q, k, v]: &'a [CudaSlice<T>; 3],
-    o: &'a mut CudaSlice<T>,
-) -> (Inputs<'a, T>, Outputs<'a, T>) {
-    let inputs = Inputs::new(q.as_view(), k.as_view(), v.as_view());
-    let o = o.as_view_mut();
-    (inputs, Outputs { o, lse: None })
+impl<T> Set<T> {
+    fn forward(&mut self) -> (Inputs<'_, T>, Outputs<'_, T>) {
+        let [q, k, v] = self.inputs.each_ref().map(CudaSlice::as_view);
+        let o = self.o.as_view_mut();
+        let lse = self.backward.as_mut().map(|(lse, ..)| lse.as_view_mut());
+        (Inputs::new(q, k, v), Outputs { o, lse })
+    }
+
+    fn backward(&mut self) -> Option<(BackwardInputs<'_, T>, Gradients<'_, T>)> {
+        let (lse, d_o, gradients) = self.backward.as_mut()?;
+        let [q, k, v] = self.inputs.each_ref().map(CudaSlice::as_view);
+        let inputs = BackwardInputs {
+            forward: Inputs::new(q, k, v),
+            o: self.o.as_view(),
+            lse: lse.as_view(),
+            d_o: d_o.as_view(),
+        };
+        let [dq, dk, dv] = gradients.each_mut().map(|x| x.as_view_mut());
+        Some((inputs, Gradients { dq, dk, dv }))
+    }
 }
 
 #[cfg(test)]
@@ -210,10 +296,17 @@ mod tests {
     #[test]
     fn the_clock_runs() {
         let context = gpu::context(0).unwrap();
-        let attention = Attention::new(&context).unwrap();
+        let passes = Passes::both(&context, Attention::new(&context).unwrap()).unwrap();
         let stream = context.default_stream();
-        let mut problem = Problem::new(&stream, Case::full(1, 1, 64, 16)).unwrap();
-        let seconds = problem.time(&attention, 3).unwrap();
+        let backward = true;
+        let case = Case {
+            backward,
+            ..Case::full(1, 1, 64, 16)
+        };
+        let seconds = Problem::new(&stream, case)
+            .unwrap()
+            .time(&passes, 3)
+            .unwrap();
         assert!(seconds > 0.0 && seconds < 60.0, "{seconds}");
     }
 }

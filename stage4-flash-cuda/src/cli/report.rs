@@ -10,7 +10,7 @@ use stage4_flash_cuda::Mode;
 use super::case::Case;
 use super::estimate::{Estimate, keeps_scores};
 
-/// Reads and writes of each score by stage 2.
+/// Reads and writes of what is kept.
 const PASSES: f64 = 6.0;
 
 /// One line of the table.
@@ -25,7 +25,8 @@ struct Row {
     tflops: f64,
     /// The least time by the roofline, divided by the time; in f32 alone, as is the peak.
     roofline: Option<f64>,
-    /// Bytes of q, k, v, o, lse, and of scores if they are kept.
+    /// Bytes of q, k, v, o, lse, of their gradients if there are any, and of scores or sums that
+    /// are kept.
     memory_bytes: f64,
     /// Bytes of DRAM traffic: counted; a lower bound if the time was measured.
     traffic_bytes: f64,
@@ -54,10 +55,9 @@ impl Report {
     }
 
     pub fn add(&mut self, mode: Mode, case: Case, estimate: Estimate) {
-        let scores = if keeps_scores(mode) {
-            case.score_bytes()
-        } else {
-            0.0
+        let kept = match keeps_scores(mode) {
+            true => case.score_bytes(),
+            false => case.sum_bytes(),
         };
         self.rows.push(Row {
             mode: mode.to_string(),
@@ -66,10 +66,8 @@ impl Report {
             tflops: case.flops() / estimate.seconds / 1e12,
             roofline: (!case.f16)
                 .then(|| self.peaks.seconds(case.flops(), case.bytes()) / estimate.seconds),
-            memory_bytes: case.bytes() + scores,
-            traffic_bytes: estimate
-                .dram_bytes
-                .unwrap_or(case.bytes() + PASSES * scores),
+            memory_bytes: case.bytes() + kept,
+            traffic_bytes: estimate.dram_bytes.unwrap_or(case.bytes() + PASSES * kept),
         });
     }
 
@@ -118,7 +116,7 @@ impl Report {
     /// Prints the notes below the table.
     pub fn print_foot(&self, assignment: bool) {
         if self.rows.iter().any(|row| self.speed_up(row).is_some()) {
-            println!("speed-up is over tiled, stage 2");
+            println!("speed-up is over {}, stage 2", self.baseline());
         }
         let largest = self.rows.iter().map(|row| row.memory_bytes);
         let largest = largest.fold(0.0, f64::max);
@@ -133,11 +131,19 @@ impl Report {
         }
     }
 
-    /// Time of stage 2's tiled kernels on the same case, divided by the row's.
+    /// The mode of stage 2 that others are compared with: it has all passes.
+    fn baseline(&self) -> Mode {
+        match self.rows.iter().any(|row| row.case.backward) {
+            true => Mode::Naive,
+            false => Mode::Tiled,
+        }
+    }
+
+    /// Time of stage 2's kernels on the same case, divided by the row's.
     fn speed_up(&self, row: &Row) -> Option<f64> {
-        let tiled = Mode::Tiled.to_string();
+        let mode = self.baseline().to_string();
         let other =
-            (self.rows.iter()).find(|other| other.mode == tiled && other.case == row.case)?;
+            (self.rows.iter()).find(|other| other.mode == mode && other.case == row.case)?;
         Some(other.estimate.seconds / row.estimate.seconds)
     }
 
@@ -149,10 +155,11 @@ impl Report {
         };
         let title = |name: &str| format!("{name}, {how}, {}", self.device);
         type Value<'a> = &'a dyn Fn(&Row) -> Option<f64>;
+        let over = format!("× stage 2, {}", self.baseline());
         let charts: [(&str, &str, Value<'_>); 4] = [
             ("latency", "ms", &|row| Some(1e3 * row.estimate.seconds)),
             ("throughput", "TFLOP/s", &|row| Some(row.tflops)),
-            ("speed-up", "× stage 2, tiled", &|row| self.speed_up(row)),
+            ("speed-up", &over, &|row| self.speed_up(row)),
             ("memory", "MiB", &|row| {
                 Some(row.memory_bytes / f64::from(1 << 20))
             }),

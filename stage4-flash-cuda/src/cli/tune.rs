@@ -16,7 +16,7 @@ use stage4_flash_cuda::{Attention, KERNELS, Variant, committed};
 
 use super::case::Case;
 use super::estimate::Estimator;
-use super::problem::verify;
+use super::problem::{Passes, verify};
 
 /// Sweep tiles for the class of this device, and write the best into tiles.json
 /// and kernels/variants.txt.
@@ -145,10 +145,11 @@ impl Sweep<'_> {
             return Ok(None);
         }
         let attention = Attention::new(self.stream.context())?.with_tile(tile);
+        let passes = Passes::forward(attention);
         let case = Case::full(4, 32, self.arguments.seq, variant.head_dim);
-        verify(self.stream, &attention, case).with_context(|| format!("{variant:?}"))?;
+        verify(self.stream, &passes, case).with_context(|| format!("{variant:?}"))?;
         let mut estimator = Estimator::new(self.stream);
-        let estimate = estimator.estimate(&attention, case, self.arguments.runs)?;
+        let estimate = estimator.estimate(&passes, case, self.arguments.runs)?;
         Ok(Some(estimate.seconds))
     }
 

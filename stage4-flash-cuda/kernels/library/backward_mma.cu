@@ -1,5 +1,5 @@
-// The gradients by k and v in half precision, on tensor cores, with every option: masks, window,
-// key lengths, strides, grouped heads, any head dimension.
+// The gradients in half precision, on tensor cores, with every option: masks, window, key lengths,
+// strides, grouped heads, any head dimension.
 //
 // Idea: as in backward/2_mma_dk_dv.cu. Two warps share keys, and each has one gradient; the queries
 // of all heads that share the keys pass by, so a block sums over the group in one order. mask.cuh
@@ -7,31 +7,36 @@
 //
 //     warp 0:  p^T = exp(scale * k q^T + mask - lse)     dv += p^T dO
 //     warp 1:  ds^T = p^T * (v dO^T - delta)             dk += ds^T q
+//     all:     sums of dq / scale += ds k
 //
 // p^T goes from one to the other, rounded, as the fragments that lanes hold: warp 1 waits for it,
-// and warp 0 does not wait. With dropout, dp is times its factor, and so is p in dv; the sign of p
-// tells warp 1 that it is dropped. A hidden score has p = ds = 0, whatever q . k and dO . v are.
+// and warp 0 does not wait. Then ds^T takes its place, for all warps. Blocks take turns at the sums
+// of dq, from the last queries on, as in backward.cu. With dropout, dp is times its factor, and so
+// is p in dv; the sign of p tells warp 1 that it is dropped. A hidden score has p = ds = 0, whatever
+// q . k and dO . v are.
 //
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
 // Block:  (THREADS). Warps 2 w and 2 w + 1 have the keys of pair w. half_scores.cuh says which rows
 //         and columns a lane has.
 // Shared: (BLOCK_KV + BLOCK_Q) * 2 * STRIDE * 16 + BLOCK_KV * BLOCK_Q * 2 + BLOCK_Q * 12 bytes,
-//         dynamic: half_rows.cuh has STRIDE.
-// Reads:  k and v once; q, dO, lse and delta once per block of the keys. Writes: dk, dv once; zeros
-//         for a key that no query sees.
-// Constants: as those of backward_mma_dq.cu.
+//         dynamic: half_rows.cuh has STRIDE. 12 bytes more.
+// Reads:  k and v once; q, dO, lse and delta once per block of the keys, and the sums of dq.
+// Writes: dk, dv once; zeros for a key that no query sees. The sums once per block of the keys.
+// Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
+// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta and sums: f16 or
+// bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // arch: compute_80
 // launch: grid=4 block=128 shared=49536
 // define: HEAD_DIM=64 BLOCK_Q=32 BLOCK_KV=128 THREADS=128 ELEMENT=f16
 // args: f16[12800]=random f16[16640]=random f16[16640]=random f16[12800]=random
-// args: f32[200]=ones f32[200]=random f16[16640]=uninit f16[16640]=uninit null null null
+// args: f32[200]=ones f32[200]=random f16[16640]=uninit f16[16640]=uninit f32[14400]=zeros
+// args: i32[9]=zeros null null null
 // args: {{i64=12800,6400,64}, {i64=16640,8320,64}, {i64=16640,8320,64}, {i64=12800,6400,64},
 // args:  {i64=0,0,0}, {i64=0,0,0}, i32=2,1, 100,130, 64, -100,30, f32=0.125}
-#include "half_products.cuh"
+#include "half_sums.cuh"
+#include "turns.cuh"
 
-constexpr int PAIRS = THREADS / 64;           // of warps
-constexpr int TILES = BLOCK_KV / PAIRS / 16;  // of 16 keys, of a pair
 constexpr int N = BLOCK_Q / 8;                // tiles of 8 queries
 // The first rows of tensors in shared memory.
 constexpr int K_ROWS = 0;
@@ -67,11 +72,11 @@ __device__ __forceinline__ void bar_sync(int number, int threads) {
 }
 
 // The bits of p of score [n][e / 4][e % 4] of a lane.
-__device__ __forceinline__ unsigned bits_of(const Vector (&p_smem)[BLOCK_Q / 16][TILES][32], int lane, int n, int e) {
+__device__ __forceinline__ unsigned bits_of(const Fragments& p_smem, int lane, int n, int e) {
     return p_smem[n / 2][e / 4][lane].x[n % 2 * 2 + e / 2 % 2] >> e % 2 * 16 & 0xffffu;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
+extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
     const Half* q,             // [B, H, nq, D] f16 or bf16
     const Half* k,             // [B, H / group, nk, D] f16 or bf16
     const Half* v,             // [B, H / group, nk, D] f16 or bf16
@@ -80,6 +85,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
     const float* delta,        // [B, H, nq] f32, packed
     Half* dk,                  // [B, H / group, nk, D] f16 or bf16, with the strides of k
     Half* dv,                  // [B, H / group, nk, D] f16 or bf16, with the strides of v
+    float* sums,               // [B, H, nq, ROW_OF_SUMS] f32: of dq / scale, zeros at first
+    Turns turns,               // zeros at first
     const float* mask,         // [B, H, nq, nk] f32, or null
     const int* key_lengths,    // [B] i32, or null
     const unsigned* blocks,    // [B, H, ceil(nq / 64), words] u32, or null
@@ -88,16 +95,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
     extern __shared__ __align__(128) Vector rows_smem[];
     const int tiles = (problem.nk + BLOCK_KV - 1) / BLOCK_KV;
     const int kv_heads = problem.heads / problem.group;
-    const int matrix = blockIdx.x / tiles;
+    const int q_tiles = (problem.nq + BLOCK_Q - 1) / BLOCK_Q;
+    const int number = turns.number_of_block();
+    const int matrix = number / tiles;
     int batch = matrix / kv_heads;
     const int kv_head = matrix % kv_heads;
-    const int first = blockIdx.x % tiles * BLOCK_KV;  // first key of the tile
+    const int first = number % tiles * BLOCK_KV;  // first key of the tile
     const int columns = problem.head_dim;             // D
     const int own_head = kv_head * problem.group;     // first head of the group
     const int own = threadIdx.x / 32 % 2;             // 0: k, q, dO and dv; 1: v, dO, q and dk
     const int row = threadIdx.x / 64 * 16 * TILES;    // first key of the pair of warps, in the tile
-    Vector(&p_smem)[BLOCK_Q / 16][TILES][32] =        // a fragment a of each lane
-        reinterpret_cast<Vector(*)[BLOCK_Q / 16][TILES][32]>(rows_smem + END_ROWS * STRIDE)[threadIdx.x / 64];
+    Fragments* fragments_smem = reinterpret_cast<Fragments*>(rows_smem + END_ROWS * STRIDE);  // of each pair
+    Fragments& p_smem = fragments_smem[threadIdx.x / 64];
+    __shared__ int exponents[PAIRS];                  // of ds of a pair; HIDDEN if it has none
     Numbers& numbers = *reinterpret_cast<Numbers*>(rows_smem + END_ROWS * STRIDE + BLOCK_KV * BLOCK_Q / 8);
     const int keys = Mask(mask, key_lengths, blocks, problem, batch, own_head).keys;
     const Half* k_head = matrix_of(k, problem.k, batch, kv_head);
@@ -117,16 +127,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
     int exponent = FIRST_EXPONENT;
     // The queries that may see keys of the tile: none, behind the end of a sequence.
     const int begin = max(0, first - problem.last_diagonal) / BLOCK_Q * BLOCK_Q;
-    const int last = min(problem.nq, min(first + BLOCK_KV, keys) - problem.first_diagonal);
-    const int end = first < keys ? last : 0;
+    const int end = min(problem.nq, min(first + BLOCK_KV, keys) - problem.first_diagonal);
+    const int last = first < keys && begin < end ? (end - 1) / BLOCK_Q * BLOCK_Q : -1;
 #pragma unroll 1
     for (int head = own_head; head < own_head + problem.group; head++) {
 #pragma unroll 1
-        for (int query = begin; query < end; query += BLOCK_Q) {
+        for (int query = last; query >= begin; query -= BLOCK_Q) {
             const Mask masks(mask, key_lengths, blocks, problem, batch, head);
             const int query_end = min(query + BLOCK_Q, problem.nq);
+            // The blocks of all keys from the first on that some of these queries may see take turns.
+            const long long sum_tile = number_of(problem, batch, head) * q_tiles + query / BLOCK_Q;
+            const int turn = first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV;
             // Only the block mask masks tiles between begin and end.
             if (masks.blocks != nullptr && masks.tile(query, query_end, first, first + BLOCK_KV) == Tile::Masked) {
+                if (threadIdx.x == 0) {
+                    turns.wait(sum_tile, turn);
+                    turns.pass(sum_tile, turn);
+                }
                 continue;  // the whole block agrees, so no thread waits at a barrier in vain
             }
             const unsigned thread = thread_anew();
@@ -232,8 +249,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
                             for (int e = 0; e < 4; e++) {
                                 const float* pair = &s_reg[2 * j + e / 2][m][e % 2 * 2];
                                 const unsigned weights = DROPOUT ? p.x[e] & 0x7fff7fffu : p.x[e];
-                                weight_reg[j][m][e] = weighted_pair<Half>(weights, pair[0], pair[1]);
+                                weight_reg[j][m][e] = weighted_pair(weights, pair[0], pair[1]);
                             }
+                            __syncwarp();  // so that no lane stores ds where another still reads p
+                            store_rows_of_tiles(p_smem[j][m], weight_reg[j][m], lane);
                         }
                     }
                 }
@@ -243,17 +262,31 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma_dk_dv(
                     accumulate(sum_reg, weight_reg[j], second_lane, 16 * j);
                 }
             }
+            if (thread_anew() % 64 == 32) {
+                exponents[thread_anew() / 64] = tile == Tile::Masked ? HIDDEN : exponent;
+            }
+            if (thread_anew() == 0) {
+                turns.wait(sum_tile, turn);
+            }
+            __syncthreads();  // so that no thread reads ds before all are there, nor a sum before the block's turn
+            add_products(
+                sums + (number_of(problem, batch, head) * problem.nq + query) * ROW_OF_SUMS, fragments_smem, exponents,
+                a_lane(rows_smem, K_ROWS, lane_anew()), query_end - query
+            );
             // ANCHOR_END: gradients
-            __syncthreads();  // so that no thread copies the next queries while another still reads these
+            __syncthreads();  // so that no thread copies the next queries, and no block adds, before all have done with these
+            if (thread_anew() == 0) {
+                turns.pass(sum_tile, turn);
+            }
         }
     }
     cp_async_wait_group<0>();
     __syncthreads();  // so that no thread stores a gradient over k or v before all of it is there: there may be no queries
     const int key_end = min(first + BLOCK_KV, problem.nk);
-    Half* sums = own == 0 ? matrix_of(dv, problem.v, batch, kv_head) : matrix_of(dk, problem.k, batch, kv_head);
+    Half* gradient = own == 0 ? matrix_of(dv, problem.v, batch, kv_head) : matrix_of(dk, problem.k, batch, kv_head);
     const float factor = own == 0 ? dropout_of(problem).scale / UNIT : problem.scale / UNIT * power_of_2(-exponent);
     store_sums(
-        sums, own == 0 ? problem.v.row : problem.k.row, rows_smem + (own == 0 ? K_ROWS : V_ROWS) * STRIDE, sum_reg, factor,
+        gradient, own == 0 ? problem.v.row : problem.k.row, rows_smem + (own == 0 ? K_ROWS : V_ROWS) * STRIDE, sum_reg, factor,
         row, first, key_end, columns
     );
 }

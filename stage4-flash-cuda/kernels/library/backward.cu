@@ -1,12 +1,17 @@
-// The gradients by k and v with every option: masks, window, key lengths, strides, grouped heads,
-// any head dimension.
+// The gradients with every option: masks, window, key lengths, strides, grouped heads, any head
+// dimension.
 //
-// Idea: as in backward/1_recompute_dk_dv.cu. A block owns a tile of keys, and the queries of all
+// Idea: as in backward/1_recompute_dk_dv.cu, a block owns a tile of keys, and the queries of all
 // heads that share them pass by, so a block sums over the group in one order. mask.cuh tells which
 // tiles of queries are skipped, and which scores of a mixed tile are hidden:
 //
 //     p = exp(scale * q . k + mask - lse)    dp = dO . v    ds = p * (dp - delta)
 //     dv = sum over heads and i of p dO      dk = scale * sum over heads and i of ds q
+//
+// Having ds, the block also adds sum over its keys of ds k to the sums of dq, where a kernel of its
+// own would compute p and dp again: five products instead of seven. Many blocks add to a sum, so
+// they take turns: turns.cuh. The last queries come first. Under a causal mask all blocks see these,
+// so they begin together, each a step behind the one before it.
 //
 // With dropout, dp is times its factor, and so is p in dv.
 //
@@ -15,25 +20,27 @@
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
 // Block:  (THREADS). gradients.cuh says which keys and queries of a tile a thread has.
 // Shared: ((BLOCK_KV + BLOCK_Q) * 2 * STRIDE + BLOCK_KV * (BLOCK_Q | TX) + 2 * BLOCK_Q) * 4 bytes,
-//         dynamic: gradients.cuh has STRIDE and TX.
-// Reads:  k and v once; q, dO, lse and delta once per block of the keys. Writes: dk, dv once; zeros
-//         for a key that no query sees.
+//         dynamic: gradients.cuh has STRIDE and TX. 4 bytes more.
+// Reads:  k and v once; q, dO, lse and delta once per block of the keys, and the sums of dq.
+// Writes: dk, dv once; zeros for a key that no query sees. The sums once per block of the keys.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
-// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse and delta: float, f16
-// or bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
+// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta and sums: float,
+// f16 or bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // launch: grid=6 block=128 shared=90624
 // define: HEAD_DIM=64 BLOCK_Q=64 BLOCK_KV=64 THREADS=128
 // args: f32[12800]=random f32[16640]=random f32[16640]=random f32[12800]=random
-// args: f32[200]=ones f32[200]=random f32[16640]=uninit f32[16640]=uninit null null null
+// args: f32[200]=ones f32[200]=random f32[16640]=uninit f32[16640]=uninit f32[12800]=zeros
+// args: i32[5]=zeros null null null
 // args: {{i64=12800,6400,64}, {i64=16640,8320,64}, {i64=16640,8320,64}, {i64=12800,6400,64},
 // args:  {i64=0,0,0}, {i64=0,0,0}, i32=2,1, 100,130, 64, -100,30, f32=0.125}
 #include "gradients.cuh"
+#include "turns.cuh"
 
 constexpr int ROWS = BLOCK_KV / TY;    // keys of a thread
 constexpr int COLUMNS = BLOCK_Q / TX;  // queries of a thread
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
+extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
     const ELEMENT* q,          // [B, H, nq, D] f32, f16 or bf16
     const ELEMENT* k,          // [B, H / group, nk, D] f32, f16 or bf16
     const ELEMENT* v,          // [B, H / group, nk, D] f32, f16 or bf16
@@ -42,6 +49,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
     const float* delta,        // [B, H, nq] f32, packed
     ELEMENT* dk,               // [B, H / group, nk, D] f32, f16 or bf16, with the strides of k
     ELEMENT* dv,               // [B, H / group, nk, D] f32, f16 or bf16, with the strides of v
+    float* sums,               // [B, H, nq, 4 * VECTORS] f32: of dq / scale, zeros at first
+    Turns turns,               // zeros at first
     const float* mask,         // [B, H, nq, nk] f32, or null
     const int* key_lengths,    // [B] i32, or null
     const unsigned* blocks,    // [B, H, ceil(nq / 64), words] u32, or null
@@ -58,10 +67,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
 
     const int tiles = (problem.nk + BLOCK_KV - 1) / BLOCK_KV;
     const int kv_heads = problem.heads / problem.group;
-    const int matrix = blockIdx.x / tiles;
+    const int q_tiles = (problem.nq + BLOCK_Q - 1) / BLOCK_Q;
+    const int number = turns.number_of_block();
+    const int matrix = number / tiles;
     const int batch = matrix / kv_heads;
     const int kv_head = matrix % kv_heads;
-    const int first = blockIdx.x % tiles * BLOCK_KV;  // first key of the tile
+    const int first = number % tiles * BLOCK_KV;  // first key of the tile
     const int columns = problem.head_dim;             // D
     const int own_head = kv_head * problem.group;     // first head of the group
     const int keys = Mask(mask, key_lengths, blocks, problem, batch, own_head).keys;
@@ -73,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
     // The queries that may see keys of the tile.
     const int begin = max(0, first - problem.last_diagonal) / BLOCK_Q * BLOCK_Q;
     const int end = min(problem.nq, min(first + BLOCK_KV, keys) - problem.first_diagonal);
+    const int last = first < keys && begin < end ? (end - 1) / BLOCK_Q * BLOCK_Q : -1;
 #pragma unroll 1
     for (int head = own_head; head < own_head + problem.group; head++) {
         const Mask masks(mask, key_lengths, blocks, problem, batch, head);
@@ -80,10 +92,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
         const ELEMENT* d_o_head = matrix_of(d_o, problem.o, batch, head);
         const long long rows = (static_cast<long long>(batch) * problem.heads + head) * problem.nq;  // before this head's
 #pragma unroll 1
-        for (int query = begin; query < end; query += BLOCK_Q) {
+        for (int query = last; query >= begin; query -= BLOCK_Q) {
+            // The blocks of all keys from the first on that some of these queries may see take turns.
+            const long long sum_tile = number_of(problem, batch, head) * q_tiles + query / BLOCK_Q;
+            const int turn = first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV;
             const int query_end = min(query + BLOCK_Q, problem.nq);
             const Tile tile = masks.tile(query, query_end, first, first + BLOCK_KV);
             if (tile == Tile::Masked) {
+                if (threadIdx.x == 0) {
+                    turns.wait(sum_tile, turn);
+                    turns.pass(sum_tile, turn);
+                }
                 continue;  // the whole block agrees, so no thread waits at a barrier in vain
             }
             load_rows<BLOCK_Q, STRIDE>(q_smem, q_head, problem.q.row, query, query_end, columns);
@@ -130,10 +149,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_dk_dv(
             for (int e = 0; e < ROWS * COLUMNS; e++) {
                 own_weights[TY * (e / COLUMNS) * WEIGHTS_STRIDE<BLOCK_Q> + TX * (e % COLUMNS)] = ds_reg[e / COLUMNS][e % COLUMNS];
             }
-            __syncwarp();  // as before, of ds
+            if (threadIdx.x == 0) {
+                turns.wait(sum_tile, turn);
+            }
+            __syncthreads();  // so that no thread reads ds before all are there, nor a sum before the block's turn
             accumulate<BLOCK_Q>(dk_reg, weights_smem, q_smem);
+            add_products(sums + (rows + query) * ROW_OF_SUMS, weights_smem, k_smem, query_end - query);
             // ANCHOR_END: gradients
-            __syncthreads();  // so that no thread loads the next queries while another still reads these
+            __syncthreads();  // so that no thread loads the next queries, and no block adds, before all have done with these
+            if (threadIdx.x == 0) {
+                turns.pass(sum_tile, turn);
+            }
         }
     }
     __syncthreads();  // so that no thread stores a gradient over k or v while another still loads them: there may be no queries
