@@ -64,11 +64,12 @@ const ORDER: [&str; 9] = [
 ];
 
 /// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
-const OPEN: [&str; 8] = [
+const OPEN: [&str; 9] = [
     "stage1-reference/examples/heads.rs shapes",
     "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
     "stage2-naive-cuda/kernels/1_gemm_plain.cu inner_product",
     "stage2-naive-cuda/kernels/2_gemm_tiled.cu inner_product",
+    "stage2-naive-cuda/src/steps.rs sizes",
     "stage3-flash-cpu/examples/backward.rs loop",
     "stage6-pipeline/kernels/rope.cu rotate",
     "stage6-pipeline/src/model/batch.rs decode",

@@ -2,7 +2,8 @@
 // Shapes: x has [rows, columns] elements, with 1 to 32 columns; y has [rows].
 // Launch: a block of 32 threads per row.
 // Hint: __shfl_down_sync(0xffffffff, value, 16) gives the value of the lane 16 further on; all 32
-// lanes must take part.
+// lanes must take part. Lanes 16 to 31 have no lane so far on and get their own value back. With
+// 16, 8, 4, 2, 1 lane 0 has the sum; the others have not.
 
 extern "C" __global__ void warp_sum(
     const float* x,  // [rows, columns] f32

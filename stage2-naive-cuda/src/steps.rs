@@ -5,6 +5,7 @@ use std::error;
 use cudarc::driver::{CudaView, CudaViewMut};
 use serde::{Deserialize, Serialize};
 
+// ANCHOR: sizes
 /// The place of `b` in a matrix product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Product {
@@ -37,6 +38,7 @@ pub struct Gemm {
     /// The reduced dimension.
     pub k: usize,
 }
+// ANCHOR_END: sizes
 
 /// The sizes of `[batch, nq, nk]` scores, their scale and mask.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

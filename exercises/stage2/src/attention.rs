@@ -32,6 +32,7 @@ pub fn scale_and_mask(
     checks.packed("scores", &scores, [batch, nq, nk])?;
     let blocks = checks.grid(batch.saturating_mul(nq))?; // one for each row
 
+    // The kernel's `causal` is an `int`, so its argument is `causal as i32`, and not the `bool`.
     todo!("TODO, task attention: the launch of scale_and_mask")
 }
 

@@ -40,9 +40,10 @@ pub fn gemm(
     checks.packed("b", &b, b_shape)?;
     checks.packed("c", &c, [batch, m, n])?;
 
-    // TODO: how many tiles of TILE × TILE cover c? `checks.grid_3d([batch, columns of tiles, rows
-    // of tiles])?` is the grid. Launch nothing if c has no elements. `own.kernel("gemm",
-    // &[("TRANSPOSED", transposed)])?` is the kernel; its arguments are, in order: a, b, c, then m,
-    // n, k as i32.
+    // TODO: how many tiles of TILE × TILE cover c? Along a row of c they are
+    // `n.div_ceil(TILE as usize)`. `checks.grid_3d([batch, columns of tiles, rows of tiles])?` is
+    // the grid. Launch nothing if c has no elements. `own.kernel("gemm", &[("TRANSPOSED",
+    // transposed)])?` is the kernel; its arguments are, in order: a, b, c, then `m_arg`, `n_arg`,
+    // `k_arg`, which are i32.
     todo!("TODO, task gemm: the launch")
 }

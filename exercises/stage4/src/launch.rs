@@ -35,8 +35,12 @@ pub fn launch(
     outputs: Outputs<'_>,
     shape: &Shape,
 ) -> Result<(), Error> {
-    // A `LaunchConfig`; `stream.launch_builder(flash)` with `arg` for each parameter,
-    // `optional(lse.as_mut())` for lse and `shape.scale()` for the scale;
-    // `unsafe { builder.launch(config) }?`.
+    // `inputs.q`, `inputs.k`, `inputs.v` and `outputs.o` are views of tensors, and `outputs.lse` is
+    // an `Option` of one: write `mut outputs` above. `shape.sizes` has `batch`, `heads`, `nq`, `nk`
+    // and `head_dim`. A `LaunchConfig`; `let mut builder = stream.launch_builder(flash)` with
+    // `builder.arg(&inputs.q)`, `builder.arg(&mut outputs.o)`, and so on, in order;
+    // `builder.optional(outputs.lse.as_mut())`, which passes null for `None`; `shape.scale()` for
+    // the scale and `shape.causal as i32` for causal, each in a variable of its own; `unsafe {
+    // builder.launch(config) }?`.
     todo!("TODO, task 4/flash: the launch")
 }
