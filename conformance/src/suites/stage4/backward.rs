@@ -364,6 +364,12 @@ fn counted<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl FusedB
             Options::default().window(63, 0),
             250,
         ),
+        (
+            Feature::KeyLengths,
+            "half_of_the_keys",
+            Options::default().key_lengths([MASKED / 2]),
+            510,
+        ),
     ] {
         if judge.lacks().contains(&feature) {
             continue;
