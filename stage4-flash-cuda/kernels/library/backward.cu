@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
     const float* delta,        // [B, H, nq] f32, packed
     ELEMENT* dk,               // [B, H / group, nk, D] f32, f16 or bf16, with the strides of k
     ELEMENT* dv,               // [B, H / group, nk, D] f32, f16 or bf16, with the strides of v
-    float* sums,               // [B, H, nq, 4 * VECTORS] f32: of dq / scale, zeros at first
+    float* sums,               // [B, H, nq, ROW_OF_SUMS] f32: of dq / scale, zeros at first
     Turns turns,               // zeros at first
     const float* mask,         // [B, H, nq, nk] f32, or null
     const int* key_lengths,    // [B] i32, or null
@@ -72,9 +72,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
     const int matrix = number / tiles;
     const int batch = matrix / kv_heads;
     const int kv_head = matrix % kv_heads;
-    const int first = number % tiles * BLOCK_KV;  // first key of the tile
-    const int columns = problem.head_dim;             // D
-    const int own_head = kv_head * problem.group;     // first head of the group
+    const int first = number % tiles * BLOCK_KV;   // first key of the tile
+    const int columns = problem.head_dim;          // D
+    const int own_head = kv_head * problem.group;  // first head of the group
     const int keys = Mask(mask, key_lengths, blocks, problem, batch, own_head).keys;
     load_rows<BLOCK_KV, STRIDE>(k_smem, matrix_of(k, problem.k, batch, kv_head), problem.k.row, first, keys, columns);
     load_rows<BLOCK_KV, STRIDE>(v_smem, matrix_of(v, problem.v, batch, kv_head), problem.v.row, first, keys, columns);

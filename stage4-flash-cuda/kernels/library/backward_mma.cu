@@ -100,9 +100,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
     const int matrix = number / tiles;
     int batch = matrix / kv_heads;
     const int kv_head = matrix % kv_heads;
-    const int first = number % tiles * BLOCK_KV;  // first key of the tile
-    const int columns = problem.head_dim;             // D
-    const int own_head = kv_head * problem.group;     // first head of the group
+    const int first = number % tiles * BLOCK_KV;   // first key of the tile
+    const int columns = problem.head_dim;          // D
+    const int own_head = kv_head * problem.group;  // first head of the group
     const int own = threadIdx.x / 32 % 2;             // 0: k, q, dO and dv; 1: v, dO, q and dk
     const int row = threadIdx.x / 64 * 16 * TILES;    // first key of the pair of warps, in the tile
     Fragments* fragments_smem = reinterpret_cast<Fragments*>(rows_smem + END_ROWS * STRIDE);  // of each pair

@@ -96,10 +96,11 @@ __device__ __forceinline__ void accumulate(Vector<4> (&sum)[ROWS][PIECES], const
     }
 }
 
-constexpr int ROW_OF_SUMS = 4 * VECTORS;            // floats of a row of the sums of dq
-constexpr int QUERIES = BLOCK_Q / TY;       // of a thread, in the products below
+constexpr int ROW_OF_SUMS = 4 * VECTORS;          // floats of a row of the sums of dq
+constexpr int QUERIES = BLOCK_Q / TY;             // of a thread, in the products below
 constexpr int WIDTH = QUERIES < 4 ? QUERIES : 4;  // of them, neighbours
-constexpr int CHUNK = QUERIES * PIECES > 8 ? (8 + QUERIES - 1) / QUERIES : PIECES;  // vectors at a time, for want of registers
+// Vectors of a row that a thread has at a time: more need registers that it does not have.
+constexpr int CHUNK = QUERIES * PIECES > 8 ? (8 + QUERIES - 1) / QUERIES : PIECES;
 static_assert(QUERIES % WIDTH == 0 && PIECES % CHUNK == 0, "whole vectors");
 
 // sums += weights^T * keys: of `rows` queries of a tile, by all keys of the block. A thread has
