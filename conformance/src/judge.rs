@@ -67,6 +67,9 @@ pub struct Judge<'a> {
     parts: &'a [Part],
     first_seed: u64,
     most_random: u64,
+    /// One of so many problems is judged.
+    sample: usize,
+    seen: usize,
     chosen: Option<&'a dyn Fn(&Card<'_>) -> bool>,
     wrong: Option<&'a RefCell<Vec<Box<dyn Any>>>>,
     cases: Vec<Case>,
@@ -86,6 +89,8 @@ impl<'a> Judge<'a> {
             parts,
             first_seed: 0,
             most_random: u64::MAX,
+            sample: 1,
+            seen: 0,
             chosen: None,
             wrong: None,
             cases: Vec::new(),
@@ -97,6 +102,13 @@ impl<'a> Judge<'a> {
     pub fn seeded(mut self, first: u64, most: u64) -> Self {
         self.first_seed = first;
         self.most_random = most;
+        self
+    }
+
+    /// With one of so many problems only, from the first on. Refusals, schedules and counts are not
+    /// sampled.
+    pub fn sampled(mut self, of: usize) -> Self {
+        self.sample = of;
         self
     }
 
@@ -159,6 +171,10 @@ impl<'a> Judge<'a> {
             }
             if let Some(feature) = self.missing(&problem) {
                 self.add(part, card.name, Outcome::NotSupported(feature), None);
+                continue;
+            }
+            self.seen += 1;
+            if !(self.seen - 1).is_multiple_of(self.sample) {
                 continue;
             }
             let mut output = problem.poisoned();

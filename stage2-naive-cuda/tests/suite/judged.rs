@@ -15,7 +15,10 @@ fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
     ladder_within(gemm, softmax, part, false)
 }
 
-/// `all` problems, or those without many matrices.
+/// One of so many problems is judged where not all are.
+const SAMPLE: usize = 3;
+
+/// `all` problems, or a sample of those without many matrices.
 fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) -> Report {
     let device = Device::open();
     let own = Ladder {
@@ -30,7 +33,8 @@ fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) ->
     };
     let chosen = |card: &Card<'_>| all || few_matrices(card);
     let parts = [part];
-    let mut judge = Judge::new(&who, &parts).only(&chosen);
+    let judge = Judge::new(&who, &parts).only(&chosen);
+    let mut judge = judge.sampled(if all { 1 } else { SAMPLE });
     suites::stage2::all(&mut judge, &device, &own);
     judge.report()
 }
@@ -39,7 +43,8 @@ fn library(part: Part, on_host_arrays: bool) -> Report {
     library_within(part, on_host_arrays, false)
 }
 
-/// `all` problems, or those without many matrices and few of the random ones on host arrays.
+/// `all` problems, or a sample of those without many matrices, of the random ones on host arrays
+/// among few.
 fn library_within(part: Part, on_host_arrays: bool, all: bool) -> Report {
     let device = Device::open();
     let kernels = Kernels::new(&device.stream).unwrap_or_else(|error| panic!("{error}"));
@@ -52,7 +57,8 @@ fn library_within(part: Part, on_host_arrays: bool, all: bool) -> Report {
     let chosen = |card: &Card<'_>| all || few_matrices(card);
     let most_random = if on_host_arrays && !all { 30 } else { u64::MAX };
     let judge = Judge::new(&who, &parts).only(&chosen);
-    let mut judge = judge.seeded(0, most_random);
+    let judge = judge.seeded(0, most_random);
+    let mut judge = judge.sampled(if all { 1 } else { SAMPLE });
     match on_host_arrays {
         true => suites::stage1::attention(&mut judge, &kernels),
         false => suites::stage2::library(&mut judge, &device, &kernels),
@@ -75,22 +81,29 @@ fn rungs_pass_the_suite(
 }
 
 #[rstest]
-#[ignore = "takes a minute"]
-fn rungs_compute_many_matrices(
+#[ignore = "a sweep"]
+fn rungs_solve_all_problems(
     #[values(
         (GemmRung::Plain, SoftmaxRung::Tree),
         (GemmRung::Tiled, SoftmaxRung::Tree),
         (GemmRung::RegisterTiled, SoftmaxRung::Warp)
     )]
     (gemm, softmax): (GemmRung, SoftmaxRung),
+    #[values(Part::Table, Part::Random)] part: Part,
 ) -> Result<(), Report> {
-    ladder_within(gemm, softmax, Part::Table, true).into_result()
+    ladder_within(gemm, softmax, part, true).into_result()
 }
 
 #[rstest]
-#[ignore = "takes a minute"]
+#[ignore = "a sweep"]
 fn the_library_solves_all_problems(
-    #[values((Part::Table, false), (Part::Random, true))] (part, on_host_arrays): (Part, bool),
+    #[values(
+        (Part::Table, false),
+        (Part::Strided, false),
+        (Part::Random, false),
+        (Part::Random, true)
+    )]
+    (part, on_host_arrays): (Part, bool),
 ) -> Result<(), Report> {
     library_within(part, on_host_arrays, true).into_result()
 }
@@ -135,6 +148,7 @@ fn the_library_passes_its_suite(
 }
 
 #[test]
+#[ignore = "a sweep"]
 fn no_bit_of_the_library_depends_on_the_schedule() {
     on_host_threads(
         "judged::no_bit_of_the_library_depends_on_the_schedule",

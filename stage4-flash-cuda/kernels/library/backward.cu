@@ -94,14 +94,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
 #pragma unroll 1
         for (int query = last; query >= begin; query -= BLOCK_Q) {
             // The blocks of all keys from the first on that some of these queries may see take turns.
-            const long long sum_tile = number_of(problem, batch, head) * q_tiles + query / BLOCK_Q;
-            const int turn = first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV;
+            const auto sum_tile = [&] { return number_of(problem, batch, head) * q_tiles + query / BLOCK_Q; };
+            const auto turn = [&] { return first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV; };
             const int query_end = min(query + BLOCK_Q, problem.nq);
             const Tile tile = masks.tile(query, query_end, first, first + BLOCK_KV);
             if (tile == Tile::Masked) {
                 if (threadIdx.x == 0) {
-                    turns.wait(sum_tile, turn);
-                    turns.pass(sum_tile, turn);
+                    turns.wait(sum_tile(), turn());
+                    turns.pass(sum_tile(), turn());
                 }
                 continue;  // the whole block agrees, so no thread waits at a barrier in vain
             }
@@ -149,16 +149,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
             for (int e = 0; e < ROWS * COLUMNS; e++) {
                 own_weights[TY * (e / COLUMNS) * WEIGHTS_STRIDE<BLOCK_Q> + TX * (e % COLUMNS)] = ds_reg[e / COLUMNS][e % COLUMNS];
             }
-            if (threadIdx.x == 0) {
-                turns.wait(sum_tile, turn);
-            }
-            __syncthreads();  // so that no thread reads ds before all are there, nor a sum before the block's turn
+            __syncwarp();  // as before, of ds
             accumulate<BLOCK_Q>(dk_reg, weights_smem, q_smem);
+            if (threadIdx.x == 0) {
+                turns.wait(sum_tile(), turn());
+            }
+            __syncthreads();  // so that no thread reads ds before all are there, or adds before the block's turn
             add_products(sums + (rows + query) * ROW_OF_SUMS, weights_smem, k_smem, query_end - query);
             // ANCHOR_END: gradients
-            __syncthreads();  // so that no thread loads the next queries, and no block adds, before all have done with these
+            __syncthreads();  // so that no thread loads the next queries, and no other block adds, before all have done with these
             if (threadIdx.x == 0) {
-                turns.pass(sum_tile, turn);
+                turns.pass(sum_tile(), turn());
             }
         }
     }

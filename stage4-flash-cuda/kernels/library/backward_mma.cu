@@ -103,11 +103,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
     const int first = number % tiles * BLOCK_KV;   // first key of the tile
     const int columns = problem.head_dim;          // D
     const int own_head = kv_head * problem.group;  // first head of the group
-    const int own = threadIdx.x / 32 % 2;             // 0: k, q, dO and dv; 1: v, dO, q and dk
-    const int row = threadIdx.x / 64 * 16 * TILES;    // first key of the pair of warps, in the tile
+    const int own = threadIdx.x / 32 % 2;          // 0: k, q, dO and dv; 1: v, dO, q and dk
+    const int row = threadIdx.x / 64 * 16 * TILES; // first key of the pair of warps, in the tile
     Fragments* fragments_smem = reinterpret_cast<Fragments*>(rows_smem + END_ROWS * STRIDE);  // of each pair
     Fragments& p_smem = fragments_smem[threadIdx.x / 64];
-    __shared__ int exponents[PAIRS];                  // of ds of a pair; HIDDEN if it has none
+    __shared__ int exponents[PAIRS];               // of ds of a pair; HIDDEN if it has none
     Numbers& numbers = *reinterpret_cast<Numbers*>(rows_smem + END_ROWS * STRIDE + BLOCK_KV * BLOCK_Q / 8);
     const int keys = Mask(mask, key_lengths, blocks, problem, batch, own_head).keys;
     const Half* k_head = matrix_of(k, problem.k, batch, kv_head);
@@ -136,13 +136,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
             const Mask masks(mask, key_lengths, blocks, problem, batch, head);
             const int query_end = min(query + BLOCK_Q, problem.nq);
             // The blocks of all keys from the first on that some of these queries may see take turns.
-            const long long sum_tile = number_of(problem, batch, head) * q_tiles + query / BLOCK_Q;
-            const int turn = first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV;
+            const auto sum_tile = [&] { return number_of(problem, batch, head) * q_tiles + query / BLOCK_Q; };
+            const auto turn = [&] { return first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV; };
             // Only the block mask masks tiles between begin and end.
             if (masks.blocks != nullptr && masks.tile(query, query_end, first, first + BLOCK_KV) == Tile::Masked) {
                 if (threadIdx.x == 0) {
-                    turns.wait(sum_tile, turn);
-                    turns.pass(sum_tile, turn);
+                    turns.wait(sum_tile(), turn());
+                    turns.pass(sum_tile(), turn());
                 }
                 continue;  // the whole block agrees, so no thread waits at a barrier in vain
             }
@@ -241,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
                             s = (bits_of(p_smem, lane, e / 4 / TILES, e % (4 * TILES)) & 0x7fffu) == 0 ? 0.0f : s;
                         }
                     }
-                    lower_exponent(exponent, s_reg, sum_reg);
+                    fit_exponent(exponent, s_reg, sum_reg);
 #pragma unroll
                     for (int j = 0; j < BLOCK_Q / 16; j++) {
                         for (int m = 0; m < TILES; m++) {
@@ -266,17 +266,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
                 exponents[thread_anew() / 64] = tile == Tile::Masked ? HIDDEN : exponent;
             }
             if (thread_anew() == 0) {
-                turns.wait(sum_tile, turn);
+                turns.wait(sum_tile(), turn());
             }
-            __syncthreads();  // so that no thread reads ds before all are there, nor a sum before the block's turn
+            __syncthreads();  // so that no thread reads ds before all are there, or adds before the block's turn
             add_products(
                 sums + (number_of(problem, batch, head) * problem.nq + query) * ROW_OF_SUMS, fragments_smem, exponents,
                 a_lane(rows_smem, K_ROWS, lane_anew()), query_end - query
             );
             // ANCHOR_END: gradients
-            __syncthreads();  // so that no thread copies the next queries, and no block adds, before all have done with these
+            __syncthreads();  // so that no other block has its turn before every thread has added
             if (thread_anew() == 0) {
-                turns.pass(sum_tile, turn);
+                turns.pass(sum_tile(), turn());
             }
         }
     }

@@ -1,10 +1,10 @@
 // Tiles of the library's backward kernels: rows in shared memory, the products of a thread, and the
 // weights of a tile of scores.
 //
-// A block owns some rows, of q and dO or of k and v, and those of the other two pass by. A tile of
-// scores has a row for each that the block owns, and a column for each that passes by. Of N rows a
-// thread has N / TY, the rows ty() + TY * r, and of M columns M / TX, the columns tx() + TX * n. As
-// backward/tile.cuh, with any head dimension, strides, element type and mask.
+// A block owns some rows of k and v, and those of q and dO pass by. A tile of scores has a row for
+// each that the block owns, and a column for each that passes by. Of N rows a thread has N / TY, the
+// rows ty() + TY * r, and of M columns M / TX, the columns tx() + TX * n. As backward/tile.cuh, with
+// any head dimension, strides, element type and mask.
 
 #pragma once
 
@@ -115,6 +115,10 @@ __device__ __forceinline__ void add_products(
     const float* keys = keys_smem + 4 * tx();
 #pragma unroll 1
     for (int chunk = 0; chunk < PIECES; chunk += CHUNK) {
+        if (RAGGED && CHUNK == 1 && tx() + TX * chunk >= VECTORS) {
+            continue;  // so that no test stands between the products
+        }
+        constexpr bool TESTED = RAGGED && CHUNK > 1;
         Vector<4> product[QUERIES][CHUNK] = {};
 #pragma unroll 4
         for (int j = 0; j < BLOCK_KV; j++) {
@@ -125,7 +129,7 @@ __device__ __forceinline__ void add_products(
             }
 #pragma unroll
             for (int c = 0; c < CHUNK; c++) {
-                if (!RAGGED || tx() + TX * (chunk + c) < VECTORS) {
+                if (!TESTED || tx() + TX * (chunk + c) < VECTORS) {
                     const Vector<4> key_reg = vector_at<4>(keys + j * STRIDE + 4 * TX * (chunk + c));
 #pragma unroll
                     for (int e = 0; e < 4 * QUERIES; e++) {
@@ -140,7 +144,7 @@ __device__ __forceinline__ void add_products(
 #pragma unroll
             for (int c = 0; c < CHUNK; c++) {
                 const int vector = tx() + TX * (chunk + c);
-                if (row < rows && (!RAGGED || vector < VECTORS)) {
+                if (row < rows && (!TESTED || vector < VECTORS)) {
 #pragma unroll
                     for (int x = 0; x < 4; x++) {
                         atomicAdd(sums + row * ROW_OF_SUMS + 4 * vector + x, product[i][c].x[x]);

@@ -107,40 +107,31 @@ __device__ __forceinline__ unsigned weighted_pair(unsigned weights, float low, f
 }
 
 // What f16 has room for: numbers up to 65504, which below 2^-14 lose digits. So a warp rounds
-// multiples of 2^-exponent, below 2. If some are not, it lowers the exponent, and what it has
-// summed up with it, which is exact. bf16 has the range of f32.
+// multiples of 2^-exponent, the largest of them from 2^-10 to 2. Where a tile's are not, it changes
+// the exponent, and what it has summed up with it, which is exact. bf16 has the range of f32.
 constexpr int FIRST_EXPONENT = IS_F16<Half> ? 40 : 0;
-
-// a | b | c.
-__device__ __forceinline__ unsigned or_lop3_b32(unsigned a, unsigned b, unsigned c) {
-    unsigned d;
-    asm("lop3.b32 %0, %1, %2, %3, 0xfe;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
-    return d;
-}
+constexpr int MOST_EXPONENT = FIRST_EXPONENT / 2;  // to which it rises: sums of large values have room
 
 __device__ __forceinline__ float power_of_2(int exponent) {
     return __int_as_float((127 + exponent) << 23);
 }
 
 template <int N, int TILES>
-__device__ __forceinline__ void lower_exponent(
+__device__ __forceinline__ void fit_exponent(
     int& exponent, float (&value)[N][TILES][4], float (&sum)[VECTORS][TILES][4]
 ) {
     if constexpr (IS_F16<Half>) {
-        unsigned bits = 0;
+        float largest = 0.0f;
 #pragma unroll
-        for (int e = 0; e < 2 * N * TILES; e++) {
-            const float* pair = &value[e / 2 / TILES][e / 2 % TILES][e % 2 * 2];
-            bits = or_lop3_b32(bits, __float_as_uint(pair[0]), __float_as_uint(pair[1]));
+        for (int e = 0; e < 4 * N * TILES; e++) {
+            largest = fmaxf(largest, fabsf(value[e / 4 / TILES][e / 4 % TILES][e % 4]));
         }
-        if (__any_sync(0xffffffffu, bits >> 30 & 1)) {  // that bit says whether a value is 2 or more
-            float largest = 0.0f;
-#pragma unroll
-            for (int e = 0; e < 4 * N * TILES; e++) {
-                largest = fmaxf(largest, fabsf(value[e / 4 / TILES][e / 4 % TILES][e % 4]));
-            }
+        const bool small = largest < 0x1p-10f && exponent < MOST_EXPONENT;
+        if (__any_sync(0xffffffffu, largest >= 2.0f) || __all_sync(0xffffffffu, small)) {
+            largest = warp_max(largest);
             // Room for 8 times as much: the largest becomes at least 1/8, and less than 1/4.
-            const int lower = min(max(static_cast<int>(__float_as_uint(warp_max(largest)) >> 23) - 127 + 3, 0), 126);
+            const int wanted = min(static_cast<int>(__float_as_uint(largest) >> 23) - 127 + 3, 126);
+            const int lower = largest == 0.0f ? 0 : max(wanted, max(exponent - MOST_EXPONENT, -126));
             const float factor = power_of_2(-lower);
             exponent = max(exponent - lower, -126);
 #pragma unroll

@@ -9,7 +9,8 @@ constexpr int PAIRS = 2;                      // of warps, which share keys
 constexpr int TILES = BLOCK_KV / PAIRS / 16;  // of 16 keys, of a pair
 constexpr int Q_TILES = BLOCK_Q / 16;
 constexpr int CHUNK = HEAD_DIM > 64 && VECTORS % 4 == 0 ? 2 : 1;  // times 16 columns of dq are a warp's at a time
-// Floats of a row of sums: the 8 rows to which a warp adds lie 8 banks apart.
+// Floats of a row of sums: the 8 rows to which a warp adds are 8 banks apart, because L1 serves a
+// request for device memory as one for shared memory.
 constexpr int ROW_OF_SUMS = (VECTORS * 8 + 23) / 32 * 32 + 8;
 constexpr int HIDDEN = 1000;                  // in place of an exponent
 static_assert(THREADS == 64 * PAIRS, "two warps each");
@@ -24,7 +25,8 @@ __device__ __forceinline__ void store_rows_of_tiles(Vector (&tiles_smem)[32], co
     }
 }
 
-// sums += ds k, of `rows` queries and all keys of the block. A warp has 16 columns of each 64.
+// sums += ds k, of `rows` queries and all keys of the block. Of each 64 * CHUNK columns a warp has
+// 16 * CHUNK.
 __device__ __forceinline__ void add_products(
     float* sums,                      // [rows][ROW_OF_SUMS], in device memory
     const Fragments* fragments_smem,  // ds^T of each pair, as store_rows_of_tiles stores it

@@ -38,6 +38,7 @@ struct Turns {
     // thread then, and to those that a barrier follows for.
     __device__ void wait(long long tile, int own) const {
         while (ld_acquire_gpu_u32(numbers + 1 + tile) != own) {
+            __nanosleep(32);
         }
     }
 

@@ -68,17 +68,19 @@ pub(super) fn launch_rung<T>(
     Ok(())
 }
 
-/// The sums of dq that blocks of keys add to: floats of a row, and tiles of queries that a block
-/// adds to at a time.
+/// The sums of dq that blocks of keys add to.
 pub(super) struct Sums {
+    /// Floats of a row.
     pub columns: usize,
+    /// Tiles of queries of all matrices, at each of which blocks take turns.
     pub tiles: usize,
 }
 
-/// The same with the library's kernels.
+/// Launches the library's kernels one after the other, and does not wait. The arguments have been
+/// checked; `T` is the type of the kernels' tensors.
 pub(super) fn launch_library<T>(
     stream: &Arc<CudaStream>,
-    [row_dots, tiles, only_dq]: &[CudaFunction; 3],
+    [row_dots, gradients_of_keys, only_dq]: &[CudaFunction; 3],
     [of_rows, of_keys, of_queries]: [LaunchConfig; 3],
     inputs: &BackwardInputs<'_, T>,
     gradients: Gradients<'_, T>,
@@ -115,7 +117,7 @@ pub(super) fn launch_library<T>(
         unsafe { builder.launch(of_rows) }?;
     }
     if of_keys.grid_dim.0 > 0 {
-        let mut builder = stream.launch_builder(tiles);
+        let mut builder = stream.launch_builder(gradients_of_keys);
         builder.arg(q).arg(k).arg(v).arg(d_o).arg(lse).arg(&delta);
         builder.arg(&mut dk).arg(&mut dv);
         builder.arg(&mut dq_sums).arg(&mut turns);

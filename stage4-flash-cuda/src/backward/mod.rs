@@ -77,7 +77,7 @@ impl Backward {
     ///
     /// A query that sees no key gets `dq = 0`, a key that no query sees `dk = dv = 0`. Every run
     /// gives the same bits: where blocks add to one sum, they take turns. Allocates a float for
-    /// each query, and by [`BackwardMode::Library`] D floats more, for sums;
+    /// each query, and by [`BackwardMode::Library`] a row of sums more, of D to D + 32 floats;
     /// [`BackwardMode::Naive`] allocates four for each score.
     ///
     /// # Errors

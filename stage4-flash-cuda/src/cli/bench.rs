@@ -24,7 +24,8 @@ Examples:
   cargo run -p stage4-flash-cuda -- bench --backward --modes naive,library
   cargo run -p stage4-flash-cuda -- bench --assignment
 
-No mode is timed before its result agrees with stage 1's on a small problem of the same kind. A mode without grouped heads is
+No mode is timed before its result agrees with stage 1's on a small problem of the same kind; gradients are judged by the
+tests. A mode without grouped heads is
 left out where they are asked for. Without a GPU, times are modelled from counted work. The work is extrapolated from smaller
 problems beyond N = 768, and where k and v have more than one head: it is a polynomial in N. The report says which times are
 modelled and which are extrapolated.")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use stage1_reference::Sizes;
+use stage4_flash_cuda::{BackwardKernel, Format};
 
 /// Self-attention, `[B, H, N, D]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -87,7 +88,8 @@ impl Case {
         if self.causal { "causal" } else { "none" }
     }
 
-    /// Bytes of q, k, v, o and lse; twice as many with their gradients, which delta is beside.
+    /// Bytes of q, k, v, o and lse; with the backward pass also of their gradients and of delta,
+    /// which are as many.
     pub fn bytes(&self) -> f64 {
         let element = if self.f16 { 2.0 } else { 4.0 };
         let tensors = product([self.heads.saturating_add(self.kv_heads), 2, self.head_dim]);
@@ -107,10 +109,16 @@ impl Case {
 
     /// Bytes of the sums of dq that the library's backward pass keeps.
     pub fn sum_bytes(&self) -> f64 {
-        match self.backward {
-            true => 4.0 * product([self.batch, self.heads, self.n, self.head_dim]),
-            false => 0.0,
-        }
+        let [_, kernel, _] = match self.f16 {
+            true => BackwardKernel::tensor_cores(Format::F16),
+            false => BackwardKernel::library(None),
+        };
+        let columns = if self.backward {
+            kernel.row_of_sums(self.head_dim)
+        } else {
+            0
+        };
+        4.0 * product([self.batch, self.heads, self.n, columns])
     }
 }
 

@@ -55,9 +55,10 @@ impl Report {
     }
 
     pub fn add(&mut self, mode: Mode, case: Case, estimate: Estimate) {
-        let kept = match keeps_scores(mode) {
-            true => case.score_bytes(),
-            false => case.sum_bytes(),
+        let kept = match mode {
+            _ if keeps_scores(mode) => case.score_bytes(),
+            Mode::Library => case.sum_bytes(),
+            _ => 0.0,
         };
         self.rows.push(Row {
             mode: mode.to_string(),

@@ -48,16 +48,22 @@ pub(super) fn own(device: &Device, mode: BackwardMode) -> Stage4Backward {
     }
 }
 
-fn judge<T: Element>(part: Part) -> Report
+/// By one of so many problems.
+fn judge<T: Element>(part: Part, sample: usize) -> Report
 where
     Stage4: Fused<T>,
     Stage4Backward: FusedBackward<T>,
 {
     let device = Device::open();
-    judge_it::<T>(&device, &own(&device, rung::<T>()), part)
+    judge_it::<T>(&device, &own(&device, rung::<T>()), part, sample)
 }
 
-fn judge_it<T: Element>(device: &Device, own: &impl FusedBackward<T>, part: Part) -> Report
+fn judge_it<T: Element>(
+    device: &Device,
+    own: &impl FusedBackward<T>,
+    part: Part,
+    sample: usize,
+) -> Report
 where
     Stage4: Fused<T>,
 {
@@ -67,7 +73,7 @@ where
         lacks: &Rung::LACKS,
     };
     let parts = [part];
-    let mut judge = Judge::new(&who, &parts);
+    let mut judge = Judge::new(&who, &parts).sampled(sample);
     backward::<T>(&mut judge, device, &forward::<T>(device), own);
     judge.report()
 }
@@ -76,26 +82,33 @@ where
 fn passes_the_suite(
     #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
-    judge::<f32>(part).into_result()
+    judge::<f32>(part, 4).into_result()
 }
 
 #[rstest]
 fn passes_the_suite_in_f16(
     #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
-    judge::<f16>(part).into_result()
+    judge::<f16>(part, 4).into_result()
+}
+
+#[rstest]
+#[ignore = "a sweep"]
+fn passes_the_whole_suite(#[values(Part::Table, Part::Random)] part: Part) -> Result<(), Report> {
+    judge::<f32>(part, 1).into_result()?;
+    judge::<f16>(part, 1).into_result()
 }
 
 #[test]
 fn no_bit_depends_on_the_schedule() {
     let name = "backward::no_bit_depends_on_the_schedule";
-    on_host_threads(name, || judge::<f32>(Part::Schedules));
+    on_host_threads(name, || judge::<f32>(Part::Schedules, 1));
 }
 
 #[test]
 fn no_bit_depends_on_the_schedule_in_f16() {
     let name = "backward::no_bit_depends_on_the_schedule_in_f16";
-    on_host_threads(name, || judge::<f16>(Part::Schedules));
+    on_host_threads(name, || judge::<f16>(Part::Schedules, 1));
 }
 
 /// Takes dO for o, so that each row has another delta.
@@ -140,7 +153,7 @@ fn fails_the_table<T: Element>(own: &impl FusedBackward<T>)
 where
     Stage4: Fused<T>,
 {
-    let report = judge_it::<T>(&Device::open(), own, Part::Table);
+    let report = judge_it::<T>(&Device::open(), own, Part::Table, 6);
     let table = report.cases.iter().filter(|case| case.part == Part::Table);
     let judged = table.filter(|case| case.was_run()).count();
     let failed = report.failures().count();
@@ -340,14 +353,16 @@ where
             "{kernel:?}, N = {n}, D = {head_dim}: {loads} bytes loaded, {needed} needed"
         );
         // An element of the sums is added to once by each tile of keys.
-        let added = launch.total.global_atomics.bytes as usize;
-        let adds = if added > 0 {
-            tiles * 2 * n * head_dim * size_of::<f32>()
-        } else {
-            0
+        let adds = match kernel {
+            BackwardKernel::Library { .. } | BackwardKernel::TensorCores { .. } => {
+                tiles * 2 * n * head_dim * size_of::<f32>()
+            }
+            _ => 0,
         };
+        let added = launch.total.global_atomics.bytes as usize;
+        let counters = if adds > 0 { 4096 } else { 0 };
         assert!(
-            adds <= added && added <= adds * 105 / 100 + 4096,
+            adds <= added && added <= adds + counters,
             "{kernel:?}, N = {n}, D = {head_dim}: {added} bytes added, {adds} needed"
         );
         let written = launch.compulsory_write_bytes as usize;
@@ -423,11 +438,14 @@ fn small_and_large_gradients_are_numbers_of_f16() {
     assert!(share_off::<f16>(BackwardMode::Library, small) < 0.008);
     assert!(share_off::<f16>(BackwardMode::Library, |_| 2f32.powi(12)) < 0.001);
     let growing = |i: usize| 2f32.powi(i as i32 / 20 - 13);
-    assert!(share_off::<f16>(BackwardMode::Library, growing) < 0.001);
+    assert!(share_off::<f16>(BackwardMode::Library, growing) < 0.004);
+    // One query is far above all others, whose dq is not its own.
+    let lone = |i: usize| if i == 511 { 2f32.powi(12) } else { 1.0 };
+    assert!(share_off::<f16>(BackwardMode::Library, lone) < 0.01);
 }
 
-/// How far dq, dk or dv of 512 queries and keys is off at most, as a share of its length, if row i
-/// of dO is multiplied by a factor.
+/// How far dq of 32 queries, dk or dv is off at most, as a share of its length, if row i of dO is
+/// multiplied by a factor: of 512 queries and keys.
 fn share_off<T: Element>(mode: BackwardMode, factor: impl Fn(usize) -> f32) -> f64
 where
     Stage4: Fused<T>,
@@ -447,9 +465,17 @@ where
     } = &problem.forward;
     let right = Dense::new(q, k, v, options).gradients(&problem.d_o.mapv(f64::from));
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
-    let pairs = [&found.dq, &found.dk, &found.dv].into_iter().zip(&right);
-    let shares = pairs.map(|(found, right)| {
-        let off = norm(&mut found.iter().zip(right).map(|(&x, y)| f64::from(x) - y));
+    // dq of 32 queries at a time, which have no part in each other's; of half the last place of the
+    // smallest f16, nothing is off.
+    let [dq, dk, dv] = &right;
+    let blocks = found
+        .dq
+        .axis_chunks_iter(Axis(2), 32)
+        .zip(dq.axis_chunks_iter(Axis(2), 32));
+    let whole = [(found.dk.view(), dk.view()), (found.dv.view(), dv.view())];
+    let shares = blocks.chain(whole).map(|(found, right)| {
+        let off = found.iter().zip(right).map(|(&x, y)| f64::from(x) - y);
+        let off = norm(&mut off.map(|x| (x.abs() - 2f64.powi(-25)).max(0.0)));
         off / norm(&mut right.iter().copied())
     });
     let largest = shares.max_by(f64::total_cmp).unwrap(); // of which NaN is the largest

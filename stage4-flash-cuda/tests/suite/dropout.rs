@@ -121,6 +121,7 @@ fn rungs_refuse_it() {
 }
 
 #[test]
+#[ignore = "a sweep"]
 fn no_bit_depends_on_the_schedule() {
     let name = "dropout::no_bit_depends_on_the_schedule";
     on_host_threads(name, || judge::<f32>(Mode::Library, Part::Schedules));

@@ -367,7 +367,7 @@ fn any_number_of_parts_will_do() {
     let several = grouped.step_by(7).chain(alone.take(3));
     let several = Vec::from_iter(several.cloned());
     assert!(several.len() > 3); // three of them are grouped
-    for splits in [1, 2, 3, 4, 5, 7, 8, 11, 16] {
+    for splits in [1, 2, 5, 8, 11] {
         judge_parts(Mode::Library, splits, several.clone());
     }
 }
