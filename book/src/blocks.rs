@@ -69,6 +69,10 @@ const BLOCKS: &[Block] = &[
     ),
     recorded("coalescing", "trace gpu/kernels/coalescing.cu --line 19 --line 20"),
     recorded("column-layouts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33 --line 34"),
+    recorded(
+        "vector-loads",
+        "trace gpu/kernels/vector_loads.cu --line 34 --line 35 --line 36 --line 37",
+    ),
     recorded("divergence", "trace gpu/kernels/divergence.cu --line 17 --line 18 --line 20 --line 22"),
     output("fault-divergent-barrier", "gpu", "check kernel-corpus/kernels/bug_divergent_barrier_in_branch.cu"),
     // Stage 2.
