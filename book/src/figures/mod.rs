@@ -7,6 +7,7 @@ mod decode;
 mod gpu;
 mod measured;
 mod model;
+mod occupancy;
 mod products;
 mod recorded;
 mod softmax;
@@ -39,6 +40,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         model::FIGURES,
         measured::FIGURES,
         tuning::FIGURES,
+        occupancy::FIGURES,
     ]
     .into_iter()
     .flatten()
