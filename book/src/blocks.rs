@@ -269,6 +269,7 @@ const BLOCKS: &[Block] = &[
         "group-grouped",
         "profile stage5-decode/kernels/3_grouped.cu --grid 6 --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'f32[960]=uninit' --arg 'f32[24]=uninit' --arg i32=4 --arg i32=4 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158 --arg i32=3",
     ),
+    output("decode-step", "stage6-pipeline", "bench --prompt-tokens 32 --tokens 4 --launches"),
     counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
     counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),
     lines("profile-head", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu", "modelled time", " line  issue"),
