@@ -69,6 +69,10 @@ const BLOCKS: &[Block] = &[
     ),
     recorded("coalescing", "trace gpu/kernels/coalescing.cu --line 19 --line 20"),
     recorded("column-layouts", "trace gpu/kernels/bank_conflicts.cu --line 32 --line 33 --line 34"),
+    recorded(
+        "vector-loads",
+        "trace gpu/kernels/vector_loads.cu --line 34 --line 35 --line 36 --line 37",
+    ),
     recorded("divergence", "trace gpu/kernels/divergence.cu --line 17 --line 18 --line 20 --line 22"),
     output("fault-divergent-barrier", "gpu", "check kernel-corpus/kernels/bug_divergent_barrier_in_branch.cu"),
     // Stage 2.
@@ -265,6 +269,7 @@ const BLOCKS: &[Block] = &[
         "group-grouped",
         "profile stage5-decode/kernels/3_grouped.cu --grid 6 --arg 'f32[320]=random' --arg 'f32[6400]=random' --arg 'f32[6400]=random' --arg 'i32[2]={80,37}' --arg 'f32[960]=uninit' --arg 'f32[24]=uninit' --arg i32=4 --arg i32=4 --arg i32=1 --arg i32=80 --arg i32=40 --arg f32=0.158 --arg i32=3",
     ),
+    output("decode-step", "stage6-pipeline", "bench --prompt-tokens 32 --tokens 4 --launches"),
     counters("gemv", "profile stage6-pipeline/kernels/gemv.cu"),
     counters("argmax", "profile stage6-pipeline/kernels/argmax.cu"),
     lines("profile-head", "profile stage2-naive-cuda/kernels/1_gemm_plain.cu", "modelled time", " line  issue"),

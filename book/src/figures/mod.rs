@@ -7,10 +7,12 @@ mod decode;
 mod gpu;
 mod measured;
 mod model;
+mod occupancy;
 mod products;
 mod recorded;
 mod softmax;
 mod tiles;
+mod timeline;
 mod tuning;
 
 use anyhow::{Context, Result};
@@ -39,6 +41,8 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         model::FIGURES,
         measured::FIGURES,
         tuning::FIGURES,
+        occupancy::FIGURES,
+        timeline::FIGURES,
     ]
     .into_iter()
     .flatten()
@@ -82,7 +86,8 @@ pub fn html(name: &str) -> Result<String> {
 
 /// The generated blocks that pictures are drawn from, by the picture's name.
 pub fn recordings() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    recorded::all().map(|figure| (figure.name, figure.recordings))
+    let recorded = recorded::all().map(|figure| (figure.name, figure.recordings));
+    recorded.chain([timeline::DRAWN_FROM])
 }
 
 fn html_of(canvas: &Canvas, size: (u32, u32), description: &str, caption: &str) -> String {

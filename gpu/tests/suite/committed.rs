@@ -66,6 +66,7 @@ fn an_unknown_kernel_is_refused_with_the_list_of_those_there_are() {
                 "rounded_sums.cu",
                 "rounding.cu",
                 "vector_add.cu",
+                "vector_loads.cu",
             ]),
             "{error}"
         );

@@ -12,7 +12,7 @@ use bench_kit::Peaks;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use gpu::Backend;
-use gpu::profile::LaunchProfile;
+use gpu::profile::{LaunchProfile, ModelledTime};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use stage6_pipeline::{Batch, Config, Dtype, Dummy, Model, SequenceId};
@@ -74,6 +74,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = from(1))]
     runs: usize,
 
+    /// Print the launches of the last step, too, in their order; modelled times only
+    #[arg(long)]
+    launches: bool,
+
     /// Write all figures as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -99,6 +103,8 @@ struct Report {
     bandwidth: f64,
     /// Kernels of a token, those with the most time first; none on a GPU.
     kernels: Vec<KernelTime>,
+    /// Launches of the last step, in their order; none on a GPU.
+    step: Vec<LaunchTime>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -115,13 +121,24 @@ struct KernelTime {
     share: f64,
 }
 
+#[derive(Debug, Serialize)]
+struct LaunchTime {
+    kernel: String,
+    /// From its start to its end, if it starts when nothing is ahead of it.
+    alone_us: f64,
+    /// From the end of the launch ahead of it, as the step's time has it.
+    us: f64,
+}
+
 /// Times of one run, in seconds.
 #[derive(Default)]
 struct Run {
     first: f64,
     between: Vec<f64>,
-    /// Of the steps.
+    /// Of the steps, one after the other.
     launches: Vec<LaunchProfile>,
+    /// How many of them are of the last step: longer texts may have more splits to combine.
+    in_last_step: usize,
 }
 
 /// A number from `least` to the longest context of a dummy: sums and products
@@ -137,7 +154,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let json = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, json).with_context(|| path.display().to_string())?;
     }
-    print(&report)?;
+    print(&report, arguments.launches)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -209,6 +226,7 @@ fn report(arguments: &Arguments, model: &Model) -> anyhow::Result<Report> {
         step_bytes,
         bandwidth: step_bytes as f64 / (tbt.median * 1e-6) / Peaks::of(context)?.bytes,
         kernels: by_kernel(&launches, steps),
+        step: runs.last().map_or(Vec::new(), last_step),
     })
 }
 
@@ -236,6 +254,7 @@ fn one_run(
             Vec::from_iter(new.map(|(&sequence, next)| (sequence, std::slice::from_ref(next))));
         let (likeliest, seconds, launches) = step(batch, &new, simulated)?;
         run.between.push(seconds);
+        run.in_last_step = launches.len();
         run.launches.extend(launches);
         next = likeliest;
         progress.inc(1);
@@ -310,7 +329,17 @@ fn by_kernel(launches: &[&LaunchProfile], steps: usize) -> Vec<KernelTime> {
     kernels
 }
 
-fn print(report: &Report) -> io::Result<()> {
+fn last_step(run: &Run) -> Vec<LaunchTime> {
+    let earlier = run.launches.len() - run.in_last_step;
+    let time = |launch: &LaunchProfile| LaunchTime {
+        kernel: launch.kernel.clone(),
+        alone_us: 1e6 * ModelledTime::seconds_of(&launch.time.parts),
+        us: 1e6 * launch.time.seconds,
+    };
+    Vec::from_iter(run.launches[earlier..].iter().map(time))
+}
+
+fn print(report: &Report, with_launches: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}, times {}", report.device, report.times)?;
     writeln!(
@@ -350,6 +379,20 @@ fn print(report: &Report) -> io::Result<()> {
             kernel.us_per_token,
             100.0 * kernel.share,
         )?;
+    }
+    if with_launches {
+        writeln!(
+            out,
+            "\n{:24} {:>16} {:>14}",
+            "launches of a step", "µs alone", "µs behind"
+        )?;
+        for launch in &report.step {
+            writeln!(
+                out,
+                "{:24} {:>16.3} {:>14.3}",
+                launch.kernel, launch.alone_us, launch.us
+            )?;
+        }
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod attention;
 mod formats;
 mod tensor_cores;
+mod vectors;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,9 +23,14 @@ pub struct Recorded {
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Recorded> {
-    [FIGURES, formats::FIGURES, tensor_cores::FIGURES]
-        .into_iter()
-        .flatten()
+    [
+        FIGURES,
+        formats::FIGURES,
+        tensor_cores::FIGURES,
+        vectors::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 const FIGURES: &[Recorded] = &[

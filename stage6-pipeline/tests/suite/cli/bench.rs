@@ -48,6 +48,7 @@ fn bench_writes_figures_that_agree() {
             "4",
             "--batch",
             "2",
+            "--launches",
             "--json",
         ])
         .arg(&json)
@@ -68,7 +69,7 @@ fn bench_writes_figures_that_agree() {
     assert!(printed.contains(times), "{printed}");
     let kernels = report["kernels"].as_array().unwrap();
     if times == "measured" {
-        assert!(kernels.is_empty());
+        assert!(kernels.is_empty() && report["step"] == serde_json::json!([]));
         return;
     }
     // Of 2 blocks. The shares are of the whole.
@@ -100,6 +101,19 @@ fn bench_writes_figures_that_agree() {
         (sum("us_per_token") - tbt).abs() < 0.2 * tbt,
         "{tbt}: {report}"
     );
+    // The launches of a step: all of it, in order, each but the first a microsecond less than alone.
+    let step = report["step"].as_array().unwrap();
+    assert_eq!(step.len() as f64, sum("launches_per_token"));
+    let all: f64 = step.iter().map(|launch| number(&launch["us"])).sum();
+    assert!((all - tbt).abs() < 0.2 * tbt, "{all}: {report}");
+    for (index, launch) in step.iter().enumerate() {
+        let saved = number(&launch["alone_us"]) - number(&launch["us"]);
+        assert!((saved - f64::from(u8::from(index > 0))).abs() < 1e-9);
+    }
+    let name = |at: usize| step[at]["kernel"].as_str().unwrap();
+    assert_eq!([name(0), name(step.len() - 1)], ["advance", "increment"]);
+    let (_, printed) = printed.split_once("launches of a step").unwrap();
+    assert_eq!(printed.lines().count(), 1 + step.len(), "{printed}");
 }
 
 /// Bytes of a step: those of the matrices but for the embedding, of vectors in f32, and
