@@ -76,7 +76,7 @@ __device__ __forceinline__ unsigned bits_of(const Fragments& p_smem, int lane, i
     return p_smem[n / 2][e / 4][lane].x[n % 2 * 2 + e / 2 % 2] >> e % 2 * 16 & 0xffffu;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) backward_mma(
+extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_mma(
     const Half* q,             // [B, H, nq, D] f16 or bf16
     const Half* k,             // [B, H / group, nk, D] f16 or bf16
     const Half* v,             // [B, H / group, nk, D] f16 or bf16

@@ -135,13 +135,17 @@ impl BackwardKernel {
             (Self::MmaKeysAndValues, _) => Some(Tile::new(32, 128, 128)),
             (Self::MmaQueries, 65..) => Some(Tile::new(128, 32, 128)),
             (Self::MmaQueries, _) => Some(Tile::new(128, 64, 128)),
-            // Of 16 columns, whole rows are copied 64 at a time.
+            // Of 16 columns, whole rows are copied 64 at a time. Dropout leaves fewer registers.
             (Self::TensorCores { .. }, ..=16) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCores { dropout: true, .. }, 33..=64) => Some(Tile::new(64, 64, 128)),
+            (Self::TensorCores { dropout: true, .. }, 65..=128) => Some(Tile::new(32, 64, 128)),
             (Self::TensorCores { .. }, ..=64) => Some(Tile::new(32, 128, 128)),
             (Self::TensorCores { .. }, ..=128) => Some(Tile::new(64, 64, 128)),
             (Self::TensorCores { .. }, _) => Some(Tile::new(32, 32, 128)),
             // Of the committed ones, those that a device of compute capability 7.5 has room for.
             (Self::Library { .. }, 129..) => Some(Tile::new(8, 16, 64)),
+            // Where some threads have a vector less than others, their tests take registers.
+            (Self::Library { .. }, 65..=127) => Some(Tile::new(32, 32, 128)),
             (_, 65..) => Some(Tile::new(32, 32, 64)),
             _ => Some(Tile::new(64, 64, 128)),
         }
