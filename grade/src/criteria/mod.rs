@@ -4,6 +4,7 @@ mod clean;
 mod fast;
 mod judged;
 mod means;
+mod slow;
 mod tuned;
 
 use std::error::Error;
@@ -80,7 +81,10 @@ fn foreign_launch(task: &Task, lower: &[&str], calls: &[Called]) -> Option<Strin
             file.starts_with(&own) || lower.iter().any(|lower| file.starts_with(lower))
         });
         (!may).then(|| {
-            let file = launch.files.first().map_or("unknown source", String::as_str);
+            let file = match launch.file() {
+                "" => "unknown source",
+                file => file,
+            };
             format!(
                 "The kernel `{}` that was launched is of {file}: a task is solved by kernels of exercises/{}.",
                 launch.kernel,
