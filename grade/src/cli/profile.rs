@@ -26,7 +26,7 @@ const SOURCE_WIDTH: usize = 64;
 The launches are those of the problem whose time is judged. `cargo gpu profile FILE` counts the launch that the comments of a kernel
 file state.")]
 pub struct Arguments {
-    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the first without full marks.
+    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the one to work at.
     task: String,
 
     /// Do not ask before the compiler of edited kernels is fetched.
