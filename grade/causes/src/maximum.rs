@@ -56,12 +56,14 @@ pub(super) fn mistakes(tiles: &[usize]) -> Vec<Hypothesis<Weigh>> {
             known(Cause::MaximumOnce, detail, Box::new(first));
         }
     }
-    let of_all: [(_, fn(&Row<'_>) -> f64); 2] = [
-        (Cause::NoMaxSubtraction, |_| 0.0),
-        (Cause::MaximumFromZero, |row| row.max().max(0.0)),
-    ];
-    for (cause, maximum) in of_all {
-        let weigh = move |row: &Row<'_>| below(row, maximum(row), Empty::AlsoWithoutKeys);
+    for (cause, most) in [
+        (Cause::NoMaxSubtraction, 0.0),
+        (Cause::MaximumFromZero, f64::INFINITY),
+    ] {
+        let weigh = move |row: &Row<'_>| {
+            let maximum = row.max().clamp(0.0, most);
+            below(row, maximum, Empty::AlsoWithoutKeys)
+        };
         let detail = "a sum of 0 gives NaN, also in a row that sees no key";
         mistakes.push(Hypothesis::new(cause, detail, Rc::new(weigh) as Weigh));
     }
