@@ -39,10 +39,10 @@ pub fn render(grade: &Grade, ink: Ink) -> String {
             _ => {
                 let (name, slow) = (name(task), cell(task, Kind::Fast));
                 let open = match Points::is_right(task) {
-                    true => format!("{name} is right, and slow: {slow} the solution's time."),
-                    false => format!("{name} is open too."),
+                    true => format!("{name} is right, and slow ({slow} the solution's time)"),
+                    false => format!("{name} is open too"),
                 };
-                text += &format!("\n{open} `cargo grade {name}` says why.\n");
+                text += &format!("\n{open}: `cargo grade {name}` says why.\n");
             }
         }
     }
@@ -230,7 +230,7 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         assert!(text.contains("\n  4 flash/online "), "{text}");
         grade.tasks[1].headline = "r1_c1: out-of-bounds store.".to_owned();
         let text = render(&grade, Ink(false));
-        let open = "\n4/flash/online is open too. `cargo grade 4/flash/online` says why.\n";
+        let open = "\n4/flash/online is open too: `cargo grade 4/flash/online` says why.\n";
         assert!(text.ends_with(open), "{text}");
         // A step that lacks speed alone goes behind one that lacks more.
         for criterion in &mut grade.tasks[0].criteria {
@@ -242,7 +242,7 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         }
         let text = render(&grade, Ink(false));
         assert!(
-            text.contains("\n4/flash/tile is right, and slow: "),
+            text.contains("\n4/flash/tile is right, and slow ("),
             "{text}"
         );
         assert!(text.contains("\n4/flash/online: r1_c1: "), "{text}");
