@@ -160,6 +160,8 @@ pub enum Cause {
     UninitialisedRead,
     /// Not all threads of a block come to a barrier.
     DivergentBarrier,
+    /// The shared arrays of a kernel do not fit.
+    SharedTooLarge,
     /// A loop does not end.
     EndlessLoop,
     /// The code says `todo!`.
@@ -398,6 +400,9 @@ impl Cause {
             }
             Self::DivergentBarrier => {
                 "Not all threads come to a barrier: look for __syncthreads() behind an early return or inside a branch."
+            }
+            Self::SharedTooLarge => {
+                "Shared arrays of fixed size have 48 KiB at most: choose a smaller tile, where the task has one in `tile()`."
             }
             Self::EndlessLoop => "A loop does not end: look at its condition and its step.",
             Self::NotBegun => "It is still to be written.",

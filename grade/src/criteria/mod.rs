@@ -97,6 +97,9 @@ fn foreign_launch(task: &Task, lower: &[&str], calls: &[Called]) -> Option<Strin
 /// The largest error of values that are compared with the reference's, as a share of its largest.
 const TOLERANCE: f64 = 1e-3;
 
+/// What the driver says of a kernel whose shared arrays do not fit.
+const TOO_LARGE: &str = "bytes of static shared memory, at most";
+
 /// True if values are the reference's, but for rounding.
 fn agree(values: &[f32], expected: &[f32]) -> bool {
     let largest = expected.iter().fold(1.0, |max: f32, x| max.max(x.abs()));
@@ -113,6 +116,7 @@ fn cause_of_error(error: &(dyn Error + 'static)) -> Option<Cause> {
         remote::Error::Far(Outcome::Fault(fault)) if fault.kind == FaultKind::OutOfBounds => {
             Some(Cause::NarrowIndex)
         }
+        error if error.to_string().contains(TOO_LARGE) => Some(Cause::SharedTooLarge),
         error => error.fault().and_then(cause::fault_cause),
     }
 }
