@@ -475,7 +475,14 @@ fn headline(places: &Places, task: &Task, share: f64, begun: bool, findings: &[F
         true => String::new(),
         false => format!("{}: ", first.case),
     };
-    let cause = first.cause.map(|cause| format!(" {}", cause.sentence()));
+    let end = first
+        .sentence
+        .ends_with(char::is_alphanumeric)
+        .then_some(".");
+    let end = end.unwrap_or_default();
+    let cause = first
+        .cause
+        .map(|cause| format!("{end} {}", cause.sentence()));
     format!("{case}{}{}", first.sentence, cause.unwrap_or_default())
 }
 
