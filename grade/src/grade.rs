@@ -1,5 +1,6 @@
 //! A grading, from the submission to the points.
 
+use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,7 @@ use crate::places::Places;
 use crate::programs::Programs;
 use crate::remote::{Remote, Tuned};
 use crate::report::Points;
+use crate::starters;
 use crate::tasks::Task;
 use crate::tuning::PROBLEMS;
 use crate::verdict::{Criterion, Finding, Grade, Kind, SCHEMA, TaskGrade, Work};
@@ -52,7 +54,7 @@ pub struct Settings {
     pub seed_is_secret: bool,
     /// True if [`Kind::Correct`] alone is judged.
     pub values_alone: bool,
-    /// True if nothing is graded behind the first task without full marks.
+    /// True if nothing is graded behind the first task that lacks more than speed.
     pub to_first_open: bool,
     /// The limits of the learner's process.
     pub limits: Limits,
@@ -112,7 +114,7 @@ pub fn grade(
     for task in tasks {
         let grade = task_grade(settings, &device, task, &mut programs, &mut step);
         step(Step::Graded(&grade));
-        let open = !Points::is_full(&grade);
+        let open = !Points::is_right(&grade);
         graded.push(grade);
         if open && settings.to_first_open {
             break;
@@ -153,12 +155,20 @@ pub fn profiled(settings: &Settings, task: &'static Task) -> Result<[Vec<Launch>
     let input = Input::Timed(settings.seed);
     remote.set_run(run);
     exam.compute(&rig, Whose::Learner, input)?;
-    let calls = remote.take_calls().into_iter();
-    let yours = calls.flat_map(|call| call.launches).collect();
+    let mut calls = remote.take_calls();
     let (done, launches) = gpu::profile::profile(|| exam.compute(&rig, Whose::Reference, input))?;
     done?;
     let solutions = launches.iter().map(|launch| summary(launch, run));
-    Ok([yours, solutions.collect()])
+    let mut solutions = Vec::from_iter(solutions);
+    // The solution has one launch for each of these calls.
+    for (i, what) in exam.calls().iter().enumerate() {
+        let yours = calls.get_mut(i).map(|call| &mut call.launches);
+        for launch in yours.into_iter().flatten().chain(solutions.get_mut(i)) {
+            launch.kernel += &format!(" ({what})");
+        }
+    }
+    let yours = calls.into_iter().flat_map(|call| call.launches);
+    Ok([yours.collect(), solutions])
 }
 
 /// The tiles that a learner's code chooses, at each of [`PROBLEMS`].
@@ -262,7 +272,7 @@ fn task_grade(
         }
     }
     let begun = criteria.iter().any(|criterion| criterion.passed > 0);
-    let headline = headline(task, share, begun, &findings);
+    let headline = headline(&settings.places, task, share, begun, &findings);
     TaskGrade {
         stage: task.stage,
         task: task.id.to_owned(),
@@ -447,7 +457,7 @@ fn over(limits: &Limits) -> String {
 }
 
 /// The most important sentence. A task is not begun if it says `todo!` and nothing has passed.
-fn headline(task: &Task, share: f64, begun: bool, findings: &[Finding]) -> String {
+fn headline(places: &Places, task: &Task, share: f64, begun: bool, findings: &[Finding]) -> String {
     let Some(first) = findings.first() else {
         return match share {
             1.0.. => "Full marks.".to_owned(),
@@ -455,12 +465,7 @@ fn headline(task: &Task, share: f64, begun: bool, findings: &[Finding]) -> Strin
         };
     };
     if first.cause == Some(Cause::NotBegun) && !begun {
-        let files: Vec<String> = task
-            .files
-            .iter()
-            .map(|file| format!("exercises/{}/{file}", task.folder()))
-            .collect();
-        return format!("Not begun: write {}.", files.join(", "));
+        return not_begun(places, task, &first.sentence);
     }
     let of_no_case = first.case.is_empty()
         || NO_CODE
@@ -470,8 +475,41 @@ fn headline(task: &Task, share: f64, begun: bool, findings: &[Finding]) -> Strin
         true => String::new(),
         false => format!("{}: ", first.case),
     };
-    let cause = first.cause.map(|cause| format!(" {}", cause.sentence()));
+    let end = first
+        .sentence
+        .ends_with(char::is_alphanumeric)
+        .then_some(".");
+    let end = end.unwrap_or_default();
+    let cause = first
+        .cause
+        .map(|cause| format!("{end} {}", cause.sentence()));
     format!("{case}{}{}", first.sentence, cause.unwrap_or_default())
+}
+
+/// What is still to be written of a task whose code says `todo!`, in this panic: all files, or those that are the starter's still.
+fn not_begun(places: &Places, task: &Task, panic: &str) -> String {
+    let (mut open, mut written) = (Vec::new(), Vec::new());
+    for file in task.files {
+        let path = places.submission.join(task.folder()).join(file);
+        let name = format!("exercises/{}/{file}", task.folder());
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let says_todo = file.ends_with(".rs") && text.contains("todo!");
+        match says_todo || starters::is_starter(&path, &name) != Some(false) {
+            true => open.push(name),
+            false => written.push(name),
+        }
+    }
+    let what = panic.rsplit_once("TODO, task ");
+    let what = what.and_then(|(_, task)| task.split_once(": "));
+    match (&open[..], what) {
+        ([file], Some((_, what))) if !written.is_empty() => format!(
+            "Not begun: write {what} in {file}, which still says `todo!`; {} {} written.",
+            written.join(", "),
+            if written.len() == 1 { "is" } else { "are" }
+        ),
+        ([], _) => format!("Not begun: write {}.", written.join(", ")),
+        _ => format!("Not begun: write {}.", open.join(", ")),
+    }
 }
 
 /// `2026-11-22T16:58:21Z`.
@@ -516,6 +554,7 @@ mod tests {
     use super::*;
     use crate::tasks::TASKS;
     use std::io;
+    use std::path::Path;
 
     #[test]
     fn what_is_not_the_learners_fault_is_not_graded() {
@@ -539,6 +578,32 @@ mod tests {
             let results = unbuilt(&TASKS[0], &BuildError::Compiler(error));
             assert_eq!(results.not_graded, None);
         }
+    }
+
+    #[test]
+    fn a_task_in_part_begun_says_what_is_left() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folder = std::env::temp_dir().join(format!("grade-begun-{}", std::process::id()));
+        let task = TASKS.iter().find(|task| task.is_called("2/softmax"));
+        let task = task.unwrap();
+        for file in task.files {
+            let path = folder.join(task.folder()).join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::copy(root.join("exercises").join(task.folder()).join(file), path).unwrap();
+        }
+        let places = Places::submission(&root, "begun", folder.clone());
+        let panic =
+            "panicked at softmax.rs:36: not yet implemented: TODO, task softmax: the launch";
+        let [kernel, launch] =
+            ["kernels/softmax.cu", "src/softmax.rs"].map(|file| format!("exercises/stage2/{file}"));
+        let neither = format!("Not begun: write {kernel}, {launch}.");
+        assert_eq!(not_begun(&places, task, panic), neither);
+        fs::write(folder.join("stage2/kernels/softmax.cu"), "written").unwrap();
+        let left = format!(
+            "Not begun: write the launch in {launch}, which still says `todo!`; {kernel} is written."
+        );
+        assert_eq!(not_begun(&places, task, panic), left);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! - [`exams`]: each task: its suite, which problem belongs to which criterion, what is repeated and timed.
 //! - [`criteria`]: correct, robust, clean, fast.
 //! - `clock`: the time of work on the CPU. `cut`: text of others, cut to a length.
+//! - [`starters`]: which files are still the starters.
 //! - [`story`]: a story by the learner's decoder and kernels.
 //! - [`tuning`]: tiles of a kernel, and what each costs.
 //! - [`clinic`]: ten kernels that are wrong, and whether they are mended. The warm-ups are a package of their own.
@@ -34,6 +35,7 @@ pub mod places;
 mod programs;
 pub mod remote;
 pub mod report;
+pub mod starters;
 pub mod story;
 pub mod tasks;
 pub mod tuning;

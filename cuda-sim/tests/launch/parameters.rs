@@ -151,7 +151,7 @@ fn a_missing_argument_is_named_and_does_not_crash() -> Outcome {
         };
         let text = expect_error(refused, CUresult::CUDA_ERROR_INVALID_VALUE);
         assert!(
-            text.contains("`axpy`: parameter 1 of 4 (8 bytes)") && text.contains(why),
+            text.contains("`axpy`: parameter 2 of 4 (8 bytes)") && text.contains(why),
             "{text}"
         );
     }

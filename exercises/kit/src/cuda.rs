@@ -374,6 +374,9 @@ pub fn summary(launch: &LaunchProfile, run: Run) -> Launch {
         read_bytes: launch.compulsory_read_bytes,
         write_bytes: launch.compulsory_write_bytes,
         bound: launch.time.bound.name().to_owned(),
+        parts: (launch.time.parts.iter())
+            .map(|(resource, seconds)| (resource.name().to_owned(), *seconds))
+            .collect(),
         means: means(launch),
         detail: run.lines.then(|| Detail {
             grid: launch.grid,

@@ -183,6 +183,8 @@ pub struct Launch {
     pub write_bytes: u64,
     /// The resource that takes longest.
     pub bound: String,
+    /// Resources, with the seconds that each would take alone.
+    pub parts: Vec<(String, f64)>,
     /// The means by which it computes.
     pub means: Means,
     /// More of it, if [`Run::lines`] asks for it.
@@ -248,6 +250,14 @@ pub struct InUse {
     pub peak: u64,
 }
 
+impl Launch {
+    /// The file of its entry, which is no header; empty if none is known.
+    pub fn file(&self) -> &str {
+        let entry = self.files.iter().find(|file| !file.ends_with(".cuh"));
+        entry.or(self.files.first()).map_or("", String::as_str)
+    }
+}
+
 impl Reply {
     /// This reply, if it is one that an exercise's program sends: a learner's may send any.
     ///
@@ -263,6 +273,7 @@ impl Reply {
         at_most("launches", self.launches.len(), MAX_LAUNCHES)?;
         for launch in &self.launches {
             at_most("source files of a kernel", launch.files.len(), MAX_FILES)?;
+            at_most("parts of a time", launch.parts.len(), MAX_FILES)?;
             let detail = launch.detail.as_ref();
             at_most(
                 "figures",
@@ -270,8 +281,11 @@ impl Reply {
                 MAX_FILES,
             )?;
             at_most("lines", detail.map_or(0, |it| it.lines.len()), MAX_LINES)?;
-            if !(0.0..=MAX_SECONDS).contains(&launch.seconds) {
-                return Err(Broken::Seconds(launch.seconds));
+            let parts = launch.parts.iter().map(|(_, seconds)| *seconds);
+            for seconds in parts.chain([launch.seconds]) {
+                if !(0.0..=MAX_SECONDS).contains(&seconds) {
+                    return Err(Broken::Seconds(seconds));
+                }
             }
         }
         Ok(self)
@@ -285,7 +299,8 @@ impl Reply {
                 Some(detail) => (&mut detail.figures[..], &mut detail.lines[..]),
                 None => Default::default(),
             };
-            let names = figures.iter_mut().map(|(name, _)| name);
+            let names = figures.iter_mut().chain(&mut launch.parts);
+            let names = names.map(|(name, _)| name);
             let files = lines.iter_mut().map(|line| &mut line.file);
             let own = [&mut launch.kernel, &mut launch.bound];
             launch.files.iter_mut().chain(names).chain(files).chain(own)
@@ -370,6 +385,7 @@ mod tests {
             read_bytes: u64::MAX,
             write_bytes: u64::MAX,
             bound: "DRAM".to_owned(),
+            parts: vec![("L2".to_owned(), 1.0)],
             means: Means::default(),
             detail: None,
         }
@@ -419,7 +435,9 @@ mod tests {
     fn all_names_are_given() {
         let mut reply = reply(vec![], vec![launch(2, 0.0), launch(0, 0.0)]).unwrap();
         let names: Vec<_> = reply.names_mut().map(|name| name.clone()).collect();
-        let expected = ["file", "file", "kernel", "DRAM", "kernel", "DRAM"];
+        let expected = [
+            "file", "file", "L2", "kernel", "DRAM", "L2", "kernel", "DRAM",
+        ];
         assert_eq!(names, expected);
     }
 }

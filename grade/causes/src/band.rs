@@ -78,8 +78,11 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
         Box::new(|i, own| (i + own).max(0)),
     );
     sees(Cause::CausalIgnored, "", Box::new(|_, _| ALL));
-    let wraps = |i, own| if i + own < 0 { ALL } else { i + own };
-    sees(Cause::CausalWraps, "", Box::new(wraps));
+    // The last key is computed in an unsigned type, or the number of keys, which is one more.
+    for more in [0, 1] {
+        let wraps = move |i, own| if i + own + more < 0 { ALL } else { i + own };
+        sees(Cause::CausalWraps, "", Box::new(wraps));
+    }
     // The loop over the keys of a tile of queries ends at whole tiles of keys, whatever the mask lets through.
     for queries in TILES {
         for keys in TILES {
@@ -92,6 +95,15 @@ pub(super) fn mistakes() -> Vec<Hypothesis<Formula>> {
             sees(Cause::CausalOffByOne, many, Box::new(next));
             let ignored = move |i, own| end(i, own);
             sees(Cause::CausalIgnored, "", Box::new(ignored));
+            // The end of the loop may wrap, too.
+            for (more, end_wraps) in [(0, false), (0, true), (1, false), (1, true)] {
+                let wraps = move |i: i64, own: i64| match i + own + more < 0 {
+                    true if end_wraps && first(i) + queries + own < 0 => ALL,
+                    true => end(i, own),
+                    false => i + own,
+                };
+                sees(Cause::CausalWraps, "", Box::new(wraps));
+            }
             // The end is that before the first query's own key or behind it; of a query before the first key, at least 0.
             for (more, least) in [(0, i64::MIN), (1, i64::MIN), (0, 0), (1, 0)] {
                 let too_early = move |i: i64, own: i64| {

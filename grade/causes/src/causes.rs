@@ -22,6 +22,8 @@ pub enum Cause {
     CausalOffByOne,
     /// The causal mask is aligned to the first key, not to the last.
     CausalTopLeft,
+    /// The index of a query is that of its row among those of all heads.
+    QueryOfAllHeads,
     /// The causal mask hides nothing.
     CausalIgnored,
     /// The number of keys that a query sees is below 0, and wraps around.
@@ -136,6 +138,8 @@ pub enum Cause {
     MaskedRowNotZero,
     /// Elements of the output are never written.
     NotWritten,
+    /// No kernel is launched, and the output has elements.
+    NothingLaunched,
     /// Shared memory is read before another thread has written it, or overwritten while it is read.
     UnsynchronisedTile,
     /// Shared memory is read that no thread has written.
@@ -156,6 +160,8 @@ pub enum Cause {
     UninitialisedRead,
     /// Not all threads of a block come to a barrier.
     DivergentBarrier,
+    /// The shared arrays of a kernel do not fit.
+    SharedTooLarge,
     /// A loop does not end.
     EndlessLoop,
     /// The code says `todo!`.
@@ -190,11 +196,14 @@ impl Cause {
             Self::CausalTopLeft => {
                 "The causal mask is aligned to the first key: query i sees the keys j ≤ i + nk − nq, not j ≤ i."
             }
+            Self::QueryOfAllHeads => {
+                "The index of a query is counted over the rows of all heads: query i of each head is its row modulo nq."
+            }
             Self::CausalIgnored => {
                 "The causal mask hides nothing: query i sees the keys j ≤ i + nk − nq alone; look where j is compared with that."
             }
             Self::CausalWraps => {
-                "A query before the first key sees all keys: i + nk − nq is below 0 there, and wraps around in an unsigned type."
+                "A query before the first key sees keys: i + nk − nq is below 0 there, and wraps around in an unsigned type, as `threadIdx` and `blockIdx` are."
             }
             Self::CausalEndsEarly => {
                 "The loop over keys ends too early: its end is that of the last query of the tile, rounded up to whole tiles of keys."
@@ -359,6 +368,9 @@ impl Cause {
             Self::NotWritten => {
                 "Elements of the output are never written: look whether the kernel writes any, at the grid, and at the last block."
             }
+            Self::NothingLaunched => {
+                "No kernel was launched in this problem, and its output has elements, to be written even where an input has none: look at what the launch returns early for."
+            }
             Self::UnsynchronisedTile => {
                 "Shared memory is read before it is written, or written while it is still read: look for a barrier between the two."
             }
@@ -369,7 +381,7 @@ impl Cause {
                 "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
             }
             Self::RaceInDeviceMemory => {
-                "Two threads use the same element of device memory, and nothing orders them: give each its own, or order them, between blocks by a fence and an atomic."
+                "Two threads take the same element of device memory, and nothing orders them: look at the index, and at the stride of the loop. If they have to share it, order them, between blocks by a fence and an atomic."
             }
             Self::OutOfBounds => {
                 "An access is outside its buffer: the report names the line, the thread and the buffer."
@@ -378,7 +390,7 @@ impl Cause {
                 "An index has too few bits: a cache can have more than 2³² elements, so compute the first element of a sequence in 64 bits."
             }
             Self::NullPointer => {
-                "A null pointer is used: lse is null where nobody asks for it. Look at the order of the launch's arguments, too."
+                "A null pointer is used, or null plus an offset: lse is null where nobody asks for it, so test it before you move it. Look at the order of the launch's arguments, too."
             }
             Self::Misaligned => {
                 "An address is not a multiple of the size of the access: vector loads need aligned rows."
@@ -388,6 +400,9 @@ impl Cause {
             }
             Self::DivergentBarrier => {
                 "Not all threads come to a barrier: look for __syncthreads() behind an early return or inside a branch."
+            }
+            Self::SharedTooLarge => {
+                "Shared arrays of fixed size have 48 KiB at most: choose a smaller tile, where the task has one in `tile()`."
             }
             Self::EndlessLoop => "A loop does not end: look at its condition and its step.",
             Self::NotBegun => "It is still to be written.",

@@ -12,6 +12,8 @@ struct Formula {
     scale: fn(f64) -> f64,
     /// The last key that query `i` sees, of `i` and `nk − nq`.
     last: fn(i64, i64) -> i64,
+    /// `i` is counted over the rows of all matrices.
+    counts_all_rows: bool,
     /// The score of a hidden key.
     hidden: f64,
     /// The hidden score is multiplied by the scale.
@@ -23,6 +25,7 @@ struct Formula {
 const RIGHT: Formula = Formula {
     scale: |scale| scale,
     last: |i, diagonal| i + diagonal,
+    counts_all_rows: false,
     hidden: f64::NEG_INFINITY,
     scales_hidden: false,
     adds_hidden: false,
@@ -31,10 +34,14 @@ const RIGHT: Formula = Formula {
 impl Formula {
     /// The scores of a problem without an additive mask.
     fn scores(&self, problem: &Problem) -> Array4<f64> {
-        let (_, _, nq, nk) = problem.scores.dim();
+        let (_, heads, nq, nk) = problem.scores.dim();
         let scale = (self.scale)(f64::from(problem.scale));
         let mut scores = problem.scores.mapv(|score| scale * f64::from(score));
-        for ((_, _, i, j), score) in scores.indexed_iter_mut() {
+        for ((b, h, i, j), score) in scores.indexed_iter_mut() {
+            let i = match self.counts_all_rows {
+                true => (b * heads + h) * nq + i,
+                false => i,
+            };
             let last = (self.last)(i as i64, nk as i64 - nq as i64);
             if problem.causal && j as i64 > last {
                 let own = if self.adds_hidden { *score } else { 0.0 };
@@ -94,6 +101,10 @@ fn mistakes() -> Vec<Hypothesis<Formula>> {
         with(Cause::CausalWraps, "", |it| {
             it.last = |i, own| if i + own < 0 { i64::MAX } else { i + own }
         }),
+        with(Cause::CausalWraps, "", |it| {
+            it.last = |i, own| if i + own + 1 < 0 { i64::MAX } else { i + own }
+        }),
+        with(Cause::QueryOfAllHeads, "", |it| it.counts_all_rows = true),
         with(Cause::HiddenScoreNotInfinite, "hidden scores are 0", |it| {
             it.hidden = 0.0
         }),

@@ -8,7 +8,8 @@ use conformance::inputs::{normal, tensor};
 use conformance::problems::gemm::Product;
 use conformance::problems::softmax::Axis;
 use conformance::problems::{
-    Problem, attention, decode, decoder, gemm, gradients, greedy, multi_head, softmax,
+    Problem, attention, decode, decoder, gemm, gradients, greedy, multi_head, scale_and_mask,
+    softmax,
 };
 use ndarray::s;
 use stage1_reference::{Feature, Options};
@@ -86,6 +87,16 @@ pub fn softmax() -> Vec<softmax::Problem> {
         "b1_r2_c5000_minus1e4_late_outlier",
     ];
     named(softmax::problems(Axis::Last), &names)
+}
+
+/// Problems for scale-and-mask without an additive mask.
+pub fn scale_and_mask() -> Vec<scale_and_mask::Problem> {
+    let names = [
+        "b2_h3_nq5_nk129_causal",
+        "b1_h2_nq129_nk65_causal",
+        "b2_h1_nq65_nk65",
+    ];
+    named(scale_and_mask::problems(), &names)
 }
 
 /// Problems for one of the matrix products, without grouped heads.
@@ -187,6 +198,7 @@ mod tests {
     fn every_name_is_in_its_table() {
         assert_eq!(attention(&[]).len(), 9);
         assert_eq!(softmax().len(), 7);
+        assert_eq!(scale_and_mask().len(), 3);
         assert_eq!(gemm(Product::Nn).len(), 3);
         assert_eq!(gemm(Product::Nt).len(), 3);
         assert_eq!(multi_head().len(), 5);

@@ -13,7 +13,7 @@ const TIERS: u8 = 3;
 /// The flags of `hint`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the first without full marks.
+    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the one to work at.
     task: String,
 
     /// How much to tell: 1 where to look, 2 the idea, 3 nearly the code.

@@ -24,8 +24,9 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use grade::report::Points;
+use grade::report::{self, Points};
 use grade::tasks::{TASKS, Task, select};
+use grade::verdict::TaskGrade;
 
 /// The root of the checkout that this program was built in.
 pub fn root() -> &'static Path {
@@ -85,7 +86,7 @@ pub fn steps(word: &str) -> anyhow::Result<Vec<&'static Task>> {
     anyhow::bail!("`{word}` is several tasks: {}", names.join(", "))
 }
 
-/// The one task that a word names; of several steps the first that had no full marks when it was last graded.
+/// The one task that a word names; of several steps the one that is to be worked at.
 ///
 /// # Errors
 ///
@@ -94,12 +95,18 @@ pub fn one(word: &str) -> anyhow::Result<&'static Task> {
     Ok(first_open(&steps(word)?))
 }
 
-/// The first of some tasks that had no full marks when it was last graded; if all had, the last. A file that was saved since does
-/// not lead back to the first step.
+/// The task to work at, of some, by what they had when they were last graded; if all had full marks, the last. A file that was saved
+/// since does not lead back to the first step.
 pub fn first_open(tasks: &[&'static Task]) -> &'static Task {
-    let open = |task: &&&Task| !store::last(task).is_some_and(|last| Points::is_full(&last));
-    let task = tasks.iter().find(open).or(tasks.last());
-    task.expect("a selection has a task")
+    let had = |task, what: fn(&TaskGrade) -> bool| store::last(task).is_some_and(|it| what(&it));
+    let open = report::first_open(
+        tasks.iter().copied(),
+        |task| had(task, Points::is_full),
+        |task| had(task, Points::is_right),
+        Task::shares_files,
+    );
+    open.or(tasks.last().copied())
+        .expect("a selection has a task")
 }
 
 /// The tasks in the order in which they are done: bonus tasks last.

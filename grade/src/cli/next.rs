@@ -1,8 +1,10 @@
-//! `next`: the first task without full marks, of all or of some.
+//! `next`: the task to work at, of all or of some.
 
 use clap::Args;
 use gpu_tool::ink::Ink;
+use grade::grade::Settings;
 use grade::report::{Points, advice, terminal};
+use grade::tasks::Task;
 
 use super::run::{run_and_keep, usual};
 use super::{in_order, print, selection, store};
@@ -19,15 +21,22 @@ pub struct Arguments {
     yes: bool,
 }
 
-/// Grades the tasks whose files changed, in order, until one has not full marks; prints its faults and what to do. Bonus tasks
-/// come last.
+/// Grades the tasks whose files changed, in order, until one has not full marks; prints its faults and what to do. Of a task in steps
+/// it goes on until one lacks more than speed. Bonus tasks come last.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let selected = selection(&arguments.tasks)?;
-    for task in in_order().filter(|task| selected.contains(task)) {
-        if store::kept(task).is_some_and(|result| Points::is_full(&result)) {
+    let selected = Vec::from_iter(in_order().filter(|task| selected.contains(task)));
+    let settings = Settings {
+        to_first_open: true,
+        ..usual()
+    };
+    for steps in selected.chunk_by(|a, b| a.shares_files(b)) {
+        let is_full = |task: &&&Task| store::kept(task).is_some_and(|it| Points::is_full(&it));
+        let open = Vec::from_iter(steps.iter().skip_while(is_full).copied());
+        if open.is_empty() {
             continue;
         }
-        let grade = run_and_keep(&usual(), &[task], arguments.yes)?;
+        let grade = run_and_keep(&settings, &open, arguments.yes)?;
         if !grade.tasks.iter().all(Points::is_full) {
             let report = terminal::render(&grade, Ink::stdout());
             return print(&format!("{report}\n{}", advice(&grade)));

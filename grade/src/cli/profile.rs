@@ -26,7 +26,7 @@ const SOURCE_WIDTH: usize = 64;
 The launches are those of the problem whose time is judged. `cargo gpu profile FILE` counts the launch that the comments of a kernel
 file state.")]
 pub struct Arguments {
-    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the first without full marks.
+    /// The task, such as softmax, or a step, such as 4/flash/tile; of a task in steps the one to work at.
     task: String,
 
     /// Do not ask before the compiler of edited kernels is fetched.
@@ -101,7 +101,7 @@ fn render([yours, solution]: [&[Launch]; 2], solved: bool, ink: Ink) -> String {
                 .unwrap_or_default();
             let title = format!(
                 "{name:9} {}: {}, grid {grid:?}, block {block:?}",
-                launch.files.first().map_or("", |file| shown_file(file)),
+                shown_file(launch.file()),
                 launch.kernel,
             );
             text += &format!("{}\n", ink.bold(&title));
@@ -257,12 +257,13 @@ mod tests {
     fn launches_are_shown_beside_others() {
         let launch = |file: &str, micros: f64| Launch {
             kernel: "gemm".to_owned(),
-            files: vec![file.to_owned()],
+            files: vec!["prelude.cuh".to_owned(), file.to_owned()],
             seconds: 1e-6 * micros,
             flops: 1,
             read_bytes: 1,
             write_bytes: 1,
             bound: "DRAM".to_owned(),
+            parts: Vec::new(),
             means: Means::default(),
             detail: Some(Detail {
                 grid: [2, 1, 1],

@@ -8,10 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use grade::starters::hash_of;
 
 use super::{root, shown};
-
-const STARTERS: &str = include_str!("../../starters.txt");
 
 /// The text of a file's starter.
 ///
@@ -37,16 +36,11 @@ fn git<const N: usize>(arguments: [&OsStr; N]) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Lines are `hash path`.
-fn hash_of(name: &str) -> Option<&'static str> {
-    let mut lines = STARTERS.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(_, path)| *path == name).map(|(hash, _)| hash)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::files_of;
+    use grade::starters::STARTERS;
     use grade::tasks::TASKS;
 
     /// In the course's own repository the exercises are the starters. `UPDATE_STARTERS=1` writes the list anew.

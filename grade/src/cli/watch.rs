@@ -1,4 +1,4 @@
-//! `watch`: grades a task again whenever one of its files is saved, up to its first step without full marks.
+//! `watch`: grades a task again whenever one of its files is saved, up to its first step that lacks more than speed.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -6,6 +6,7 @@ use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
 use gpu::profile::LaunchProfile;
 
+use super::slow::why_slow;
 use super::tuned::tuned;
 use super::{Judged, Means, agree, criterion, dishonest, finding};
 use crate::child::memory_is_told;
@@ -62,7 +63,7 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, 
     match timed(exam, task, rig, seed) {
         Ok(Timed {
             work,
-            bound,
+            why,
             lost,
             limits,
         }) => {
@@ -81,7 +82,7 @@ pub fn fast(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> (Judged, 
                     work.yours,
                     work.reference,
                     limits.full,
-                    bound.unwrap_or_default(),
+                    why.unwrap_or_default(),
                     unit = work.unit
                 );
                 findings.push(finding(Kind::Fast, &work.case, sentence));
@@ -162,8 +163,8 @@ fn share(ratio: f64, Limits { full, none }: Limits) -> f64 {
 /// What was timed.
 pub(super) struct Timed {
     pub work: Work,
-    /// What bounds the longest launch on a device, as a sentence.
-    pub bound: Option<String>,
+    /// What makes it slow on a device, as sentences with a space before them.
+    pub why: Option<String>,
     /// Why there are no points whatever the time, as a sentence.
     pub lost: Option<String>,
     pub limits: Limits,
@@ -174,27 +175,12 @@ fn timed(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<Timed
         _ if task.tunes() => tuned(rig),
         Place::Host => Ok(Timed {
             work: on_host(exam, rig, seed)?,
-            bound: None,
+            why: None,
             lost: None,
             limits: LIMITS,
         }),
         Place::Device { .. } => on_device(exam, task, rig, seed),
     }
-}
-
-/// What bounds the longest of the launches.
-fn bound_of(launches: &[&Launch]) -> Option<String> {
-    let longest = launches
-        .iter()
-        .max_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
-    let why = match &*longest.bound {
-        "fp64" => ", arithmetic in f64: a literal without f, such as 0.5, makes it so",
-        _ => "",
-    };
-    Some(format!(
-        " The kernel `{}` is bound by {}{why}.",
-        longest.kernel, longest.bound
-    ))
 }
 
 fn on_host(exam: &dyn Exam, rig: &Rig<'_>, seed: u64) -> Result<Work, AnyError> {
@@ -269,7 +255,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
     }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);
-    let bound = bound_of(&launches);
+    let why = why_slow(&launches, &profiles);
     let work = Work {
         label: format!("modelled ({device})"),
         case: exam.timed_case().to_owned(),
@@ -280,7 +266,7 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
     };
     Ok(Timed {
         work,
-        bound,
+        why,
         lost,
         limits: LIMITS,
     })
@@ -328,6 +314,7 @@ fn profiled(
 ) -> Result<(Vec<remote::Called>, Vec<LaunchProfile>), AnyError> {
     rig.remote.set_run(Run {
         profile: true,
+        lines: true,
         ..Run::default()
     });
     rig.remote.take_calls();
@@ -430,25 +417,6 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_launch_tells_what_bounds_it() {
-        let launch = |kernel: &str, seconds, bound: &str| Launch {
-            kernel: kernel.to_owned(),
-            files: Vec::new(),
-            seconds,
-            flops: 0,
-            read_bytes: 0,
-            write_bytes: 0,
-            bound: bound.to_owned(),
-            means: Means::default(),
-            detail: None,
-        };
-        let [short, long] = [launch("a", 1.0, "DRAM"), launch("b", 2.0, "fp64")];
-        let said = bound_of(&[&short, &long]).unwrap();
-        assert!(said.starts_with(" The kernel `b` is bound by fp64, arithmetic in f64"));
-        assert_eq!(bound_of(&[]), None);
-    }
-
-    #[test]
     fn forged_counts_do_not_overflow() {
         let forged = Launch {
             kernel: String::new(),
@@ -458,6 +426,7 @@ mod tests {
             read_bytes: u64::MAX,
             write_bytes: 1,
             bound: String::new(),
+            parts: Vec::new(),
             means: Means::default(),
             detail: None,
         };

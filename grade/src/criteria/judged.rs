@@ -9,7 +9,7 @@ use conformance::{Card, Case, Implementation, Judge, Outcome, Part};
 use exercise_kit::message::Run;
 
 use super::{Judged, cause_of_error, criterion, dishonest, finding, stopped, under_checks};
-use crate::cause::{self, Wrong};
+use crate::cause::{self, Cause, Wrong};
 use crate::exams::{Exam, Input, Place, Rig, Whose};
 use crate::remote;
 use crate::tasks::Task;
@@ -96,10 +96,20 @@ fn problems(
     let (cases, wrong) = run(exam, rig, seed, &chosen);
     let mut findings = described(kind, &cases);
     let stopped = stopped(kind, rig.remote).filter(|_| !findings.is_empty());
-    let wrong_values = stopped.is_none() && has_values(&cases);
-    if let Some(finding) = stopped {
+    let wrong_values = !rig.remote.is_lost() && has_values(&cases);
+    if let Some(mut stop) = stopped {
+        // A kernel that does not compile has a finding of its own, with the problem.
+        let why = findings.iter().position(|finding| {
+            let why = finding.sentence.split_once(": ").map(|(_, why)| why);
+            why.is_some_and(|why| stop.sentence.contains(why.trim_end_matches('.')))
+        });
+        if let Some(at) = why {
+            stop.case = findings[at].case.clone();
+        }
         findings.truncate(1);
-        findings.push(finding);
+        if why != Some(0) {
+            findings.push(stop);
+        }
     }
     (cases, findings, wrong_values.then_some(wrong))
 }
@@ -136,11 +146,20 @@ pub fn explain(
     rig: &Rig<'_>,
     seed: u64,
 ) {
-    if let Some((explanation, case)) = exam.explain(rig, wrong) {
+    rig.remote.forget_uncompiled();
+    let explanation = exam.explain(rig, wrong);
+    // Probes may have a head dimension that the task does not ask for.
+    rig.remote.forget_uncompiled();
+    if let Some((explanation, case)) = explanation {
         let explained = |finding: &Finding| case.is_empty() || finding.case == case;
         if let Some(at) = findings.iter().position(explained) {
             let mut finding = findings.remove(at);
-            finding.cause = Some(explanation.cause);
+            finding.cause = Some(match explanation.cause {
+                Cause::NotWritten if launches_nothing(exam, rig, seed, &finding.case) => {
+                    Cause::NothingLaunched
+                }
+                cause => cause,
+            });
             finding.detail = explanation.form() + &finding.detail;
             findings.insert(0, finding);
         }
@@ -177,6 +196,22 @@ pub fn explain(
         }));
     }
     rig.remote.set_run(Run::default());
+}
+
+/// True if the call of a problem launches no kernel.
+fn launches_nothing(exam: &dyn Exam, rig: &Rig<'_>, seed: u64, case: &str) -> bool {
+    if exam.place() == Place::Host {
+        return false;
+    }
+    rig.remote.set_run(Run {
+        profile: true,
+        ..Run::default()
+    });
+    let calls = rig.remote.calls_of(|| {
+        run(exam, rig, seed, &|card| card.name == case);
+    });
+    rig.remote.set_run(Run::default());
+    !calls.is_empty() && calls.iter().all(|call| call.launches.is_empty())
 }
 
 /// True if a problem failed by its values, and not by an error.

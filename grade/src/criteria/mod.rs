@@ -4,6 +4,7 @@ mod clean;
 mod fast;
 mod judged;
 mod means;
+mod slow;
 mod tuned;
 
 use std::error::Error;
@@ -80,7 +81,10 @@ fn foreign_launch(task: &Task, lower: &[&str], calls: &[Called]) -> Option<Strin
             file.starts_with(&own) || lower.iter().any(|lower| file.starts_with(lower))
         });
         (!may).then(|| {
-            let file = launch.files.first().map_or("unknown source", String::as_str);
+            let file = match launch.file() {
+                "" => "unknown source",
+                file => file,
+            };
             format!(
                 "The kernel `{}` that was launched is of {file}: a task is solved by kernels of exercises/{}.",
                 launch.kernel,
@@ -92,6 +96,9 @@ fn foreign_launch(task: &Task, lower: &[&str], calls: &[Called]) -> Option<Strin
 
 /// The largest error of values that are compared with the reference's, as a share of its largest.
 const TOLERANCE: f64 = 1e-3;
+
+/// What the driver says of a kernel whose shared arrays do not fit.
+const TOO_LARGE: &str = "bytes of static shared memory, at most";
 
 /// True if values are the reference's, but for rounding.
 fn agree(values: &[f32], expected: &[f32]) -> bool {
@@ -109,6 +116,7 @@ fn cause_of_error(error: &(dyn Error + 'static)) -> Option<Cause> {
         remote::Error::Far(Outcome::Fault(fault)) if fault.kind == FaultKind::OutOfBounds => {
             Some(Cause::NarrowIndex)
         }
+        error if error.to_string().contains(TOO_LARGE) => Some(Cause::SharedTooLarge),
         error => error.fault().and_then(cause::fault_cause),
     }
 }

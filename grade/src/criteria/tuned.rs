@@ -81,7 +81,7 @@ pub(super) fn tuned(rig: &Rig<'_>) -> Result<Timed, AnyError> {
             unit: "µs".to_owned(),
             launches,
         },
-        bound: Some(why),
+        why: Some(why),
         lost: None,
         limits: LIMITS,
     })

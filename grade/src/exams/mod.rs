@@ -138,6 +138,11 @@ pub trait Exam {
         Vec::new()
     }
 
+    /// What tells the calls of [`Input::Timed`] apart, if there are several with one launch each.
+    fn calls(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The shape of [`Input::Timed`], such as `b1_h8_n256_d64`.
     fn timed_case(&self) -> &'static str;
 

@@ -5,9 +5,11 @@ use conformance::inputs::{hash, normal, tensor};
 use conformance::problems::scale_and_mask;
 use conformance::{AnyError, Judge, suites};
 use cudarc::driver::CudaSlice;
+use ndarray::Array4;
 use stage1_reference::Feature;
 use stage2_naive_cuda::{
-    Attention, Call, Gemm, GemmRung, LADDER_LACKS, Ladder, Product, Softmax, SoftmaxRung, Steps,
+    Attention, Call, Gemm, GemmRung, LADDER_LACKS, Ladder, Product, ScaleAndMask, Softmax,
+    SoftmaxRung, Steps,
 };
 
 use super::stage1::tensors;
@@ -117,6 +119,11 @@ impl Exam for GemmTask {
         true
     }
 
+    /// In the order of [`products`].
+    fn calls(&self) -> &'static [&'static str] {
+        &["NT", "NN"]
+    }
+
     fn timed_case(&self) -> &'static str {
         "h2_m256_n256_k256, both products"
     }
@@ -189,7 +196,14 @@ impl Exam for AttentionTask {
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
-        let masked = cause::explain::<scale_and_mask::Problem>(wrong, Vec::new());
+        let probes = probes::scale_and_mask();
+        let masked = cause::explain(
+            wrong,
+            cause::solved(probes, |problem, output| {
+                *output = scale_and_mask(rig.remote, rig.device, problem)?;
+                Ok::<_, AnyError>(())
+            }),
+        );
         if masked.is_some() {
             return masked;
         }
@@ -217,6 +231,28 @@ impl Exam for AttentionTask {
             attention(own, rig.device, sizes, seed)
         })
     }
+}
+
+/// The scores of a problem afterwards.
+fn scale_and_mask<S: Steps>(
+    own: &S,
+    device: &Device,
+    problem: &scale_and_mask::Problem,
+) -> Result<Array4<f32>, AnyError> {
+    let (batch, heads, nq, nk) = problem.scores.dim();
+    let mut scores = device.upload(&problem.scores);
+    own.run(Call::ScaleAndMask {
+        scores: scores.as_view_mut(),
+        shape: ScaleAndMask {
+            batch: batch * heads,
+            nq,
+            nk,
+            scale: problem.scale,
+            causal: problem.causal,
+        },
+    })?;
+    let scores = device.read(&scores)?;
+    Ok(Array4::from_shape_vec(problem.scores.raw_dim(), scores)?)
 }
 
 fn attention<S: Steps>(

@@ -38,6 +38,9 @@ const TEXT: usize = 16 << 10;
 /// Bytes that are kept of the name of a launch's kernel or file.
 const NAME: usize = 256;
 
+/// The beginning of the reason to make no more calls if a kernel does not compile: each would compile it again.
+const NOT_COMPILED: &str = "a kernel is not compiled";
+
 /// A learner's program that answers calls.
 #[derive(Debug)]
 pub struct Remote {
@@ -187,6 +190,13 @@ impl Remote {
         take(&mut self.calls.borrow_mut())
     }
 
+    /// The calls that `work` makes, which are kept for [`Remote::take_calls`], too.
+    pub fn calls_of(&self, work: impl FnOnce()) -> Vec<Called> {
+        let earlier = self.calls.borrow().len();
+        work();
+        self.calls.borrow()[earlier..].to_vec()
+    }
+
     /// Makes calls, and returns by how many bytes the program's resident memory grew meanwhile, at most; `None` where the
     /// system does not tell.
     pub fn growing<T>(&self, calls: impl FnOnce() -> T) -> (T, Option<u64>) {
@@ -215,6 +225,19 @@ impl Remote {
     /// Why no more calls are made, if so.
     pub fn stopped(&self) -> Option<String> {
         self.stopped.borrow().clone()
+    }
+
+    /// True if no more calls can be made, whatever the kernels are.
+    pub fn is_lost(&self) -> bool {
+        self.stopped()
+            .is_some_and(|reason| !reason.starts_with(NOT_COMPILED))
+    }
+
+    /// Lets calls be made again after one whose kernel does not compile: with the constants of another problem it may.
+    pub fn forget_uncompiled(&self) {
+        if !self.is_lost() {
+            self.stopped.take();
+        }
     }
 
     /// True if a call did not end, and was stopped.
@@ -301,15 +324,15 @@ impl Remote {
             Outcome::Fault(Fault {
                 kind: FaultKind::EndlessLoop | FaultKind::LongLaunch,
                 ..
-            }) => Some("a kernel ran away in an earlier call"),
-            Outcome::NotCompiled { .. } | Outcome::NoCompiler { .. } => {
-                Some("a kernel is not compiled")
+            }) => "a kernel ran away in an earlier call".to_owned(),
+            Outcome::NotCompiled { text } | Outcome::NoCompiler { text } => {
+                let first = text.lines().next().unwrap_or_default();
+                let why = first.split_once(": ").map_or(first, |(_, why)| why);
+                format!("{NOT_COMPILED}: {}", why.trim_end_matches('.'))
             }
-            _ => None,
+            _ => return,
         };
-        if let Some(reason) = reason {
-            self.stopped.replace(Some(reason.to_owned()));
-        }
+        self.stopped.replace(Some(reason));
     }
 
     /// Makes a call whose outputs are these views of this process's device memory. They are written however it ends.
@@ -457,6 +480,7 @@ mod tests {
                 read_bytes: 1,
                 write_bytes: 1,
                 bound: String::new(),
+                parts: Vec::new(),
                 means: Means::default(),
                 detail: None,
             }],

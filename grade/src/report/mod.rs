@@ -15,6 +15,7 @@ mod groups;
 pub mod html;
 pub mod json;
 pub mod markdown;
+mod order;
 mod points;
 pub mod roofline;
 pub mod story;
@@ -22,11 +23,17 @@ pub mod terminal;
 mod text;
 
 pub use advice::advice;
+pub use order::first_open;
 pub use points::Points;
 pub use text::plain;
 
 use crate::cause::Cause;
 use crate::verdict::{Criterion, Grade, Kind, Subject, TaskGrade};
+
+/// The one of these tasks that is to be worked at.
+fn open_of<'a>(tasks: impl IntoIterator<Item = &'a TaskGrade>) -> Option<&'a TaskGrade> {
+    first_open(tasks, Points::is_full, Points::is_right, are_steps)
+}
 
 /// The unique name of a task, `2/softmax`.
 pub fn name(task: &TaskGrade) -> String {

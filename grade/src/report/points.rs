@@ -3,7 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 
-use crate::verdict::{Grade, TaskGrade};
+use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Points in hundredths, rounded down: what is less than full marks never looks full, and a sum is that of its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +47,12 @@ impl Points {
     /// True if a task has full marks.
     pub fn is_full(task: &TaskGrade) -> bool {
         Self::earned(task) >= Self::worth(task)
+    }
+
+    /// True if a task lacks nothing, or speed alone.
+    pub fn is_right(task: &TaskGrade) -> bool {
+        let mut others = (task.criteria.iter()).filter(|it| it.kind != Kind::Fast);
+        Self::is_full(task) || others.all(|criterion| criterion.share >= 1.0)
     }
 
     /// The share of its points that a task earned: 1 if none is missing, even of no points.

@@ -1,11 +1,14 @@
-//! The table of points and the faults, for a terminal: at most 100 columns. Of a task in steps it tells the faults of the first that
-//! is open.
+//! The table of points and the faults, for a terminal: at most 100 columns. Of a task in steps it tells the faults of the one that is
+//! to be worked at.
+
+use std::ptr;
 
 use super::Points;
 use super::groups::{Group, groups};
 use super::text::{first_lines, plain, wrap};
 use super::{
-    all_or_none, are_steps, cell, criterion, is_begun, name, row_name, seed, subject, total,
+    all_or_none, are_steps, cell, criterion, is_begun, name, open_of, row_name, seed, subject,
+    total,
 };
 use crate::verdict::{Grade, Kind, TaskGrade};
 use gpu_tool::ink::Ink;
@@ -27,17 +30,19 @@ pub fn render(grade: &Grade, ink: Ink) -> String {
     let mut text = head(grade, ink);
     text += &table(grade, ink);
     let lines = DETAIL_LINES[usize::from(grade.tasks.len() > 1)];
-    for (i, task) in grade.tasks.iter().enumerate() {
-        let is_open = |task: &TaskGrade| !Points::is_full(task);
-        let mut earlier = grade.tasks[..i].iter();
-        match earlier.find(|it| are_steps(it, task) && is_open(it)) {
-            _ if !is_open(task) => {}
-            None => text += &faults(task, lines, ink),
+    for task in grade.tasks.iter().filter(|task| !Points::is_full(task)) {
+        let steps = grade.tasks.iter();
+        match open_of(steps.filter(|it| ptr::eq(*it, task) || are_steps(it, task))) {
+            Some(shown) if ptr::eq(shown, task) => text += &faults(task, lines, ink),
             // It does not compile, or is not begun.
-            Some(first) if first.headline == task.headline => {}
-            Some(_) => {
-                let name = name(task);
-                text += &format!("\n{name} is open too: `cargo grade {name}` says why.\n");
+            Some(shown) if shown.headline == task.headline => {}
+            _ => {
+                let (name, slow) = (name(task), cell(task, Kind::Fast));
+                let open = match Points::is_right(task) {
+                    true => format!("{name} is right, and slow ({slow} the solution's time)"),
+                    false => format!("{name} is open too"),
+                };
+                text += &format!("\n{open}: `cargo grade {name}` says why.\n");
             }
         }
     }
@@ -217,6 +222,7 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         grade.tasks.truncate(2);
         for (task, step) in grade.tasks.iter_mut().zip(["flash/tile", "flash/online"]) {
             (task.stage, task.task, task.score) = (4, step.to_owned(), 0.0);
+            task.criteria[0].share = 0.0;
             task.headline = "It does not compile: flash.cu(3).".to_owned();
         }
         let text = render(&grade, Ink(false));
@@ -226,6 +232,20 @@ Grade of the learner's code: cuda-sim (h100), seed 7, 2026-11-22T16:58:21Z, comm
         let text = render(&grade, Ink(false));
         let open = "\n4/flash/online is open too: `cargo grade 4/flash/online` says why.\n";
         assert!(text.ends_with(open), "{text}");
+        // A step that lacks speed alone goes behind one that lacks more.
+        for criterion in &mut grade.tasks[0].criteria {
+            criterion.share = if criterion.kind == Kind::Fast {
+                0.9
+            } else {
+                1.0
+            };
+        }
+        let text = render(&grade, Ink(false));
+        assert!(
+            text.contains("\n4/flash/tile is right, and slow ("),
+            "{text}"
+        );
+        assert!(text.contains("\n4/flash/online: r1_c1: "), "{text}");
         grade.tasks[0].score = grade.tasks[0].points;
         let text = render(&grade, Ink(false));
         assert!(text.contains("\n4/flash/online: r1_c1: "), "{text}");

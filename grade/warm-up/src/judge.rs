@@ -87,14 +87,14 @@ fn launch(kernel: &str, case: &Case, ptx: &str) -> Result<Vec<f64>, String> {
     // A context of its own: cudarc remembers errors in it.
     let context = gpu::context(0).map_err(|error| error.to_string())?;
     let buffers = invocation.run(&context, ptx);
-    let mut buffers = buffers.map_err(|error| with_cause(&error.to_string()))?;
+    let mut buffers = buffers.map_err(|error| explained(&error.to_string(), case))?;
     let (_, output) = buffers.swap_remove(case.inputs.len());
     Ok(output.to_f64())
 }
 
-/// The report of a fault, with a cause that is true here: all buffers of a launch live until it ends, and threads that meet in
-/// global memory need not want to.
-fn with_cause(report: &str) -> String {
+/// The report of a fault, with the sizes of the case, and a cause that is true here: all buffers of a launch live until it ends, and
+/// threads that meet in global memory need not want to.
+fn explained(report: &str, case: &Case) -> String {
     let known = [
         (
             "use of freed memory",
@@ -108,6 +108,7 @@ fn with_cause(report: &str) -> String {
     let cause = known.iter().find(|(words, _)| report.contains(words));
     let lines = report.lines().map(|line| match cause {
         Some((_, cause)) if line.starts_with("  cause ") => format!("  cause   {cause}"),
+        _ if line.starts_with("  kernel ") => format!("{line}\n  sizes   {}", sizes(case)),
         _ => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")

@@ -87,8 +87,9 @@ pub(crate) fn from_buffer(kernel: &Kernel, extra: *const *const c_void) -> Resul
 
 fn missing(kernel: &Kernel, index: usize, why: &str) -> Error {
     Error::value(format!(
-        "launch of `{}`: parameter {index} of {} ({} bytes): {why}; were all {} arguments passed?",
+        "launch of `{}`: parameter {} of {} ({} bytes): {why}; were all {} arguments passed?",
         kernel.name,
+        index + 1,
         kernel.params.len(),
         kernel.params[index].bytes,
         kernel.params.len()

@@ -17,6 +17,8 @@ pub enum Softmax {
     NoMax,
     NoMaxGuarded,
     MaxFromZero,
+    /// The same, and nothing is done for a row without keys.
+    MaxFromZeroAlone,
     NotNormalised,
     LseBase2,
     LseWithoutMax,
@@ -104,14 +106,15 @@ pub fn naive(problem: &attention::Problem, how: &Naive) -> Output {
 /// Softmax in place; returns lse.
 pub fn soften(row: &mut [f32], how: Softmax) -> f32 {
     let mut max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    if max == f32::NEG_INFINITY && how != Softmax::NanIfMasked {
+    let unguarded = [Softmax::NanIfMasked, Softmax::MaxFromZeroAlone];
+    if max == f32::NEG_INFINITY && !unguarded.contains(&how) {
         row.fill(0.0);
         return f32::NEG_INFINITY;
     }
     if matches!(how, Softmax::NoMax | Softmax::NoMaxGuarded) {
         max = 0.0;
     }
-    if how == Softmax::MaxFromZero {
+    if matches!(how, Softmax::MaxFromZero | Softmax::MaxFromZeroAlone) {
         max = max.max(0.0);
     }
     row.iter_mut().for_each(|x| *x = (*x - max).exp());
@@ -147,13 +150,16 @@ pub fn problems() -> Vec<attention::Problem> {
 
 #[test]
 fn mistakes_in_attention_are_named() {
-    let mistakes: [Mistake<Naive>; 27] = [
+    let mistakes: [Mistake<Naive>; 30] = [
         (Cause::NoMaxSubtraction, |it| it.softmax = Softmax::NoMax),
         (Cause::NoMaxSubtraction, |it| {
             it.softmax = Softmax::NoMaxGuarded
         }),
         (Cause::MaximumFromZero, |it| {
             it.softmax = Softmax::MaxFromZero
+        }),
+        (Cause::MaximumFromZero, |it| {
+            it.softmax = Softmax::MaxFromZeroAlone
         }),
         (Cause::MissingScale, |it| it.scale = |_, _| 1.0),
         (Cause::WrongScale, |it| {
@@ -164,6 +170,22 @@ fn mistakes_in_attention_are_named() {
         }),
         (Cause::CausalWraps, |it| {
             it.last = |i, nq, nk| if i + nk < nq { nk } else { i + nk - nq }
+        }),
+        (Cause::CausalWraps, |it| {
+            it.last = |i, nq, nk| match i + 1 + nk - nq {
+                ..0 => nk,
+                keys => keys - 1,
+            }
+        }),
+        // The same, with tiles of 32 keys and of 16 queries, of which the last sees keys.
+        (Cause::CausalWraps, |it| {
+            it.last = |i, nq, nk| {
+                let end = i / 16 * 16 + 16 + nk - nq;
+                match i + nk - nq {
+                    ..0 => (end + 31).div_euclid(32) * 32 - 1,
+                    last => last,
+                }
+            }
         }),
         // The loop over keys takes tiles of 32, for tiles of 16 queries.
         (Cause::CausalEndsEarly, |it| {

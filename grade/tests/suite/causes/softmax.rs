@@ -21,6 +21,8 @@ fn mistakes_in_softmax_are_named() {
     for (cause, how) in [
         (Cause::NoMaxSubtraction, Softmax::NoMax),
         (Cause::NoMaxSubtraction, Softmax::NoMaxGuarded),
+        (Cause::MaximumFromZero, Softmax::MaxFromZero),
+        (Cause::MaximumFromZero, Softmax::MaxFromZeroAlone),
         (Cause::NotNormalised, Softmax::NotNormalised),
         (Cause::WrongLogSum, Softmax::LseBase2),
         (Cause::WrongLogSum, Softmax::LseWithoutMax),
