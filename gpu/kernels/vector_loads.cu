@@ -1,4 +1,4 @@
-// Loads of 16 bytes from shared memory: rows one after the other, padded, and read by two lanes each.
+// Loads of 16 bytes from shared memory: plain rows, padded rows, and rows that two lanes share.
 //
 // Idea: shared memory serves 8 lanes at a time, which must lie in different banks; 16 lanes, if
 // neighbours have the same address. Shown by `gpu trace` and `gpu picture`.

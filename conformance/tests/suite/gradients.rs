@@ -1,5 +1,5 @@
-//! The oracle of the backward pass beside torch.autograd, which `fixtures/torch_gradients.py` ran in
-//! f64 on every problem of the table.
+//! The oracle of the backward pass beside torch.autograd, which `fixtures/torch_gradients.py` ran
+//! in f64 on every problem of the table.
 
 use std::collections::HashMap;
 

@@ -26,6 +26,9 @@ where
     })
 }
 
+/// One of so many problems is judged where not all are.
+const SAMPLE: usize = 3;
+
 fn judge_with(
     mode: Mode,
     part: Part,
@@ -52,11 +55,12 @@ fn judge_with(
     let chosen = |card: &Card<'_>| all || mode == Mode::Library || card.extent.matrices < 65_536;
     let parts = [part];
     let most_random = match mode {
-        Mode::Library | Mode::Padded if !all => 15, // one of each head dimension
+        Mode::Library | Mode::Padded if !all => 15 * SAMPLE as u64,
         _ => u64::MAX,
     };
     let judge = Judge::new(&who, &parts).only(&chosen);
-    let mut judge = judge.seeded(0, most_random);
+    let judge = judge.seeded(0, most_random);
+    let mut judge = judge.sampled(if all { 1 } else { SAMPLE });
     suite(&mut judge, &device, &own);
     judge.report()
 }
@@ -103,10 +107,10 @@ fn takes_strides() -> Result<(), Report> {
     judge(Mode::Library, Part::Strided).into_result()
 }
 
-#[test]
-#[ignore = "takes several seconds"]
-fn padding_takes_strides() -> Result<(), Report> {
-    judge(Mode::Padded, Part::Strided).into_result()
+#[rstest]
+#[ignore = "a sweep"]
+fn takes_all_strides(#[values(Mode::Library, Mode::Padded)] mode: Mode) -> Result<(), Report> {
+    judge_in::<f32>(mode, Part::Strided, true).into_result()
 }
 
 /// The refusals of the handle. (Stage 2 has its own suite.)
@@ -139,7 +143,7 @@ fn pads_in_half_precision() -> Result<(), Report> {
 #[test]
 fn passes_the_suite_in_half_precision_on_a_t4() {
     let name = "judged::passes_the_suite_in_half_precision_on_a_t4";
-    on_a_t4(name, &[Part::Random], &[]);
+    on_a_t4(name, &[Part::Random], &[], false);
 }
 
 #[test]
@@ -147,11 +151,11 @@ fn passes_the_suite_in_half_precision_on_a_t4() {
 fn passes_all_of_the_suite_in_half_precision_on_a_t4() {
     let name = "judged::passes_all_of_the_suite_in_half_precision_on_a_t4";
     let parts = [Part::Table, Part::Strided, Part::Arguments];
-    on_a_t4(name, &parts, &[Mode::Library, Mode::Padded]);
+    on_a_t4(name, &parts, &[Mode::Library, Mode::Padded], true);
 }
 
 /// Judges parts in f16, and modes in bf16 by random problems. The test of this name runs again.
-fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode]) {
+fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode], all: bool) {
     if alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_some() {
         return;
     }
@@ -162,12 +166,12 @@ fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode]) {
         assert_eq!(variant.kernel, Kernel::Converting(format));
     }
     for &part in parts {
-        judge_in::<f16>(Mode::Library, part, false)
+        judge_in::<f16>(Mode::Library, part, all)
             .into_result()
             .unwrap();
     }
     for &mode in modes_in_bf16 {
-        judge_in::<bf16>(mode, Part::Random, false)
+        judge_in::<bf16>(mode, Part::Random, all)
             .into_result()
             .unwrap();
     }
@@ -176,7 +180,7 @@ fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode]) {
 #[rstest]
 #[ignore = "takes a minute"]
 fn passes_all_of_the_suite_in_f16(
-    #[values(Mode::Library, Mode::Padded)] mode: Mode,
+    #[values(Mode::Library, Mode::Padded, MMA, SWIZZLE, PIPELINE, REUSE)] mode: Mode,
     #[values(Part::Table, Part::Strided, Part::Random)] part: Part,
 ) -> Result<(), Report> {
     judge_in::<f16>(mode, part, true).into_result()
@@ -258,21 +262,21 @@ fn no_bit_of_padding_depends_on_the_schedule() {
 fn passes_the_suite_on_host_arrays(
     #[values(Part::Table, Part::Arguments)] part: Part,
 ) -> Result<(), Report> {
-    let report = judge_host_arrays(part);
+    let report = judge_host_arrays(part, false);
     if part == Part::Table {
         report.beside_torch().into_result().unwrap();
     }
     report.into_result()
 }
 
-#[test]
-#[ignore = "takes several seconds"]
-fn takes_strided_host_arrays() -> Result<(), Report> {
-    judge_host_arrays(Part::Strided).into_result()
+#[rstest]
+#[ignore = "a sweep"]
+fn takes_all_host_arrays(#[values(Part::Table, Part::Strided)] part: Part) -> Result<(), Report> {
+    judge_host_arrays(part, true).into_result()
 }
 
-fn judge_host_arrays(part: Part) -> Report {
-    judge_with(Mode::Library, part, false, |judge, _, own| {
+fn judge_host_arrays(part: Part, all: bool) -> Report {
+    judge_with(Mode::Library, part, all, |judge, _, own| {
         suites::stage1::attention(judge, own)
     })
 }

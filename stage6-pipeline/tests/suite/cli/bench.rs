@@ -101,7 +101,7 @@ fn bench_writes_figures_that_agree() {
         (sum("us_per_token") - tbt).abs() < 0.2 * tbt,
         "{tbt}: {report}"
     );
-    // The launches of a step: all of it, in order, each but the first a microsecond less than alone.
+    // The launches of a step: all of it, in order, each but the first 1 µs less than alone.
     let step = report["step"].as_array().unwrap();
     assert_eq!(step.len() as f64, sum("launches_per_token"));
     let all: f64 = step.iter().map(|launch| number(&launch["us"])).sum();
