@@ -74,8 +74,15 @@ struct Set<T> {
     /// q, k and v.
     inputs: [CudaSlice<T>; 3],
     o: CudaSlice<T>,
-    /// Those of the backward pass: lse, then dO, dq, dk and dv.
-    backward: Option<(CudaSlice<f32>, CudaSlice<T>, [CudaSlice<T>; 3])>,
+    backward: Option<BackwardSet<T>>,
+}
+
+/// Those of the backward pass.
+struct BackwardSet<T> {
+    lse: CudaSlice<f32>,
+    d_o: CudaSlice<T>,
+    /// dq, dk and dv.
+    gradients: [CudaSlice<T>; 3],
 }
 
 /// Queries and keys of the problem that is verified: two tiles of the largest
@@ -181,7 +188,11 @@ fn tensors<T: DeviceRepr + ValidAsZeroBits + Copy + Default>(
                 stream.alloc_zeros(k_count)?,
                 stream.alloc_zeros(k_count)?,
             ];
-            Some((lse, tensor(q_count, 4)?, gradients))
+            Some(BackwardSet {
+                lse,
+                d_o: tensor(q_count, 4)?,
+                gradients,
+            })
         }
         false => None,
     };
@@ -270,12 +281,16 @@ impl<T> Set<T> {
     fn forward(&mut self) -> (Inputs<'_, T>, Outputs<'_, T>) {
         let [q, k, v] = self.inputs.each_ref().map(CudaSlice::as_view);
         let o = self.o.as_view_mut();
-        let lse = self.backward.as_mut().map(|(lse, ..)| lse.as_view_mut());
+        let lse = self.backward.as_mut().map(|set| set.lse.as_view_mut());
         (Inputs::new(q, k, v), Outputs { o, lse })
     }
 
     fn backward(&mut self) -> Option<(BackwardInputs<'_, T>, Gradients<'_, T>)> {
-        let (lse, d_o, gradients) = self.backward.as_mut()?;
+        let BackwardSet {
+            lse,
+            d_o,
+            gradients,
+        } = self.backward.as_mut()?;
         let [q, k, v] = self.inputs.each_ref().map(CudaSlice::as_view);
         let inputs = BackwardInputs {
             forward: Inputs::new(q, k, v),
