@@ -37,7 +37,7 @@ enum Command {
     Watch(cli::watch::Arguments),
     /// Print a hint for a task: three tiers, each says more.
     Hint(cli::hint::Arguments),
-    /// Find the first task without full marks, of all or of a stage, and say what to do.
+    /// Find the first task without full marks, of all or of a stage, and say what to do. A step that lacks speed alone leads to the next.
     Next(cli::next::Arguments),
     /// Put the starter's files of a task back; keeps a backup.
     Reset(cli::reset::Arguments),

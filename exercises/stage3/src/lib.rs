@@ -8,7 +8,8 @@
 //! You write `src/flash.rs`. This file is done: [`by_head`] checks the arguments and calls your
 //! function for each [`Head`], which has `q`, `k` and `v` as views, `scale` and `causal`; [`tiles`]
 //! cuts a range of rows (`stage1-reference/src/by_head.rs`). `cargo grade watch 3/flash` judges the
-//! steps up to the first that is open, at every save; `cargo grade hint 3/flash` helps with it.
+//! steps up to the first that lacks more than speed, at every save; `cargo grade hint 3/flash`
+//! helps with it.
 //!
 //! Each step has problems with scores of ±10,000.
 //!

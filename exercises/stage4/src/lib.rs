@@ -21,8 +21,8 @@
 //! | `flash/causal` | any | all four | causal; hidden tiles are skipped, as up to 256 queries a block allow |
 //!
 //! This file is done: it checks the arguments, loads the kernel and calls your launch.
-//! `cargo grade watch 4/flash` judges the steps up to the first that is open, at every save;
-//! `cargo grade hint 4/flash` helps with it.
+//! `cargo grade watch 4/flash` judges the steps up to the first that lacks more than speed, at
+//! every save; `cargo grade hint 4/flash` helps with it.
 //!
 //! Three bonus tasks, 1 point each, go on from there to tensor cores, on tensors of f16:
 //!

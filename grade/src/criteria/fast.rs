@@ -28,18 +28,19 @@ pub(super) struct Limits {
 /// The usual ones.
 const LIMITS: Limits = Limits {
     full: FULL,
-    none: NONE,
+    none: NO_SPEED,
 };
 
 const FULL: f64 = 1.2;
-const NONE: f64 = 10.0;
+/// From so many times the solution's time on, there are no points.
+pub(crate) const NO_SPEED: f64 = 10.0;
 
 /// Pairs of timings of a task on the CPU, for the ratio that the fastest of them give. Another load on the machine may be why a share
 /// is neither full nor 0; on a core that two programs share, all takes up to twice as long, for seconds.
 fn pairs_for(ratio: f64) -> usize {
     match ratio {
         FULL..2.0 => 27,
-        2.0..NONE => 9,
+        2.0..NO_SPEED => 9,
         _ => 3,
     }
 }

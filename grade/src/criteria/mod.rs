@@ -18,6 +18,7 @@ use crate::tasks::Task;
 use crate::verdict::{Criterion, Finding, Kind};
 
 pub use clean::clean;
+pub(crate) use fast::NO_SPEED;
 pub use fast::fast;
 pub use judged::{correct, explain, robust};
 pub use means::Means;

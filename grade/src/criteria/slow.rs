@@ -29,7 +29,7 @@ pub(super) fn why_slow(launches: &[&Launch], solutions: &[LaunchProfile]) -> Opt
             solutions.len()
         ),
         false => format!(
-            " Of the parts of that time, {} grew most: {:.3} µs, the solution's {:.3} µs{}.",
+            " Of the longest parts of that time, {} grew most: {:.3} µs, the solution's {:.3} µs{}.",
             words(&name),
             1e6 * yours,
             1e6 * theirs,
@@ -118,8 +118,11 @@ fn conflicts(lines: &[&Line]) -> Option<String> {
 /// The line with most sectors of global memory beyond those of a row of floats.
 fn scattered(lines: &[&Line]) -> Option<String> {
     let all: f64 = lines.iter().map(|line| line.global[1] as f64).sum();
-    let excess =
-        |line: &Line| line.global[1].saturating_sub(SECTORS.saturating_mul(line.global[0]));
+    // Vectors of 16 bytes of neighbours have four times as many sectors, and none too many.
+    let excess = |line: &Line| match line.global[1] <= line.global[0].saturating_mul(4 * SECTORS) {
+        true => 0,
+        false => line.global[1].saturating_sub(SECTORS.saturating_mul(line.global[0])),
+    };
     let worst = worst(lines, all, excess)?;
     Some(format!(
         " Line {} of {} touches {:.1} sectors with each request of a warp; {SECTORS} are enough for 32 floats in a row.",

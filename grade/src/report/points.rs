@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 
+use crate::criteria::NO_SPEED;
 use crate::verdict::{Grade, Kind, TaskGrade};
 
 /// Points in hundredths, rounded down: what is less than full marks never looks full, and a sum is that of its parts.
@@ -49,10 +50,19 @@ impl Points {
         Self::earned(task) >= Self::worth(task)
     }
 
-    /// True if a task lacks nothing, or speed alone.
+    /// True if a task lacks nothing, or speed alone. No speed at all is a slow kernel only if it takes that long: it is also what a
+    /// call gets that waits for the device, keeps too much memory, or did not come to its end.
     pub fn is_right(task: &TaskGrade) -> bool {
         let mut others = (task.criteria.iter()).filter(|it| it.kind != Kind::Fast);
-        Self::is_full(task) || others.all(|criterion| criterion.share >= 1.0)
+        let share = |kind| {
+            (task.criteria.iter())
+                .find(|it| it.kind == kind)
+                .map_or(0.0, |it| it.share)
+        };
+        let work = task.work.as_ref();
+        let slow = work
+            .is_some_and(|work| share(Kind::Fast) > 0.0 || work.yours >= NO_SPEED * work.reference);
+        Self::is_full(task) || (slow && others.all(|criterion| criterion.share >= 1.0))
     }
 
     /// The share of its points that a task earned: 1 if none is missing, even of no points.

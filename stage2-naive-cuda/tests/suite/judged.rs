@@ -16,7 +16,7 @@ fn ladder(gemm: GemmRung, softmax: SoftmaxRung, part: Part) -> Report {
 }
 
 /// One of so many problems is judged where not all are.
-const SAMPLE: usize = 3;
+const SAMPLE: usize = 4;
 
 /// `all` problems, or a sample of those without many matrices.
 fn ladder_within(gemm: GemmRung, softmax: SoftmaxRung, part: Part, all: bool) -> Report {

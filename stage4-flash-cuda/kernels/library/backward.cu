@@ -10,7 +10,7 @@
 //
 // Having ds, the block also adds sum over its keys of ds k to the sums of dq, where a kernel of its
 // own would compute p and dp again: five products instead of seven. Many blocks add to a sum, so
-// they take turns: turns.cuh. The last queries come first. Under a causal mask all blocks see these,
+// they take turns: turns.cuh. The last queries come first. Under a causal mask all blocks see them,
 // so they begin together, each a step behind the one before it.
 //
 // With dropout, dp is times its factor, and so is p in dv.
@@ -24,7 +24,7 @@
 // Reads:  k and v once; q, dO, lse and delta once per block of the keys, and the sums of dq.
 // Writes: dk, dv once; zeros for a key that no query sees. The sums once per block of the keys.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
-// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta and sums: float,
+// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta, sums: float,
 // f16 or bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // launch: grid=6 block=128 shared=90624
@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward(
         const long long rows = (static_cast<long long>(batch) * problem.heads + head) * problem.nq;  // before this head's
 #pragma unroll 1
         for (int query = last; query >= begin; query -= BLOCK_Q) {
-            // The blocks of all keys from the first on that some of these queries may see take turns.
+            // The blocks of all keys from the first that these queries may see take turns.
             const auto sum_tile = [&] { return number_of(problem, batch, head) * q_tiles + query / BLOCK_Q; };
             const auto turn = [&] { return first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV; };
             const int query_end = min(query + BLOCK_Q, problem.nq);

@@ -12,8 +12,8 @@
 // p^T goes from one to the other, rounded, as the fragments that lanes hold: warp 1 waits for it,
 // and warp 0 does not wait. Then ds^T takes its place, for all warps. Blocks take turns at the sums
 // of dq, from the last queries on, as in backward.cu. With dropout, dp is times its factor, and so
-// is p in dv; the sign of p tells warp 1 that it is dropped. A hidden score has p = ds = 0, whatever
-// q . k and dO . v are.
+// is p in dv; the sign of p tells warp 1 that it is dropped. A hidden score has p = ds = 0, no
+// matter what q . k and dO . v are.
 //
 // Grid:   x = ceil(nk / BLOCK_KV) * B * H / group.
 // Block:  (THREADS). Warps 2 w and 2 w + 1 have the keys of pair w. half_scores.cuh says which rows
@@ -23,7 +23,7 @@
 // Reads:  k and v once; q, dO, lse and delta once per block of the keys, and the sums of dq.
 // Writes: dk, dv once; zeros for a key that no query sees. The sums once per block of the keys.
 // Constants: BLOCK_Q, BLOCK_KV, THREADS; HEAD_DIM, which is D, or more: columns from D on are zeros
-// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta and sums: f16 or
+// in shared memory, and change no sum; ELEMENT, of all tensors but mask, lse, delta, sums: f16 or
 // bf16; DROPOUT, 1 to drop weights: see dropout.cuh.
 //
 // arch: compute_80
@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) backward_mma(
         for (int query = last; query >= begin; query -= BLOCK_Q) {
             const Mask masks(mask, key_lengths, blocks, problem, batch, head);
             const int query_end = min(query + BLOCK_Q, problem.nq);
-            // The blocks of all keys from the first on that some of these queries may see take turns.
+            // The blocks of all keys from the first that these queries may see take turns.
             const auto sum_tile = [&] { return number_of(problem, batch, head) * q_tiles + query / BLOCK_Q; };
             const auto turn = [&] { return first / BLOCK_KV - max(0, query + problem.first_diagonal) / BLOCK_KV; };
             // Only the block mask masks tiles between begin and end.

@@ -2,9 +2,9 @@
 // weights of a tile of scores.
 //
 // A block owns some rows of k and v, and those of q and dO pass by. A tile of scores has a row for
-// each that the block owns, and a column for each that passes by. Of N rows a thread has N / TY, the
-// rows ty() + TY * r, and of M columns M / TX, the columns tx() + TX * n. As backward/tile.cuh, with
-// any head dimension, strides, element type and mask.
+// each that the block owns, and a column for each that passes by. Of N rows a thread has N / TY,
+// ty() + TY * r, and of M columns M / TX, tx() + TX * n. As backward/tile.cuh, with any head
+// dimension, strides, element type and mask.
 
 #pragma once
 

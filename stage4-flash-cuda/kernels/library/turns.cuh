@@ -24,7 +24,7 @@ struct Turns {
     unsigned* numbers;  // [1 + B * H * ceil(nq / BLOCK_Q)]
 
     // The number of this block, in the order in which blocks begin. A block waits for lower numbers
-    // only, so none waits for a block that needs its place, whatever order the device starts them in.
+    // only, so none waits for a block that needs its place, in whatever order they begin.
     __device__ unsigned number_of_block() const {
         __shared__ unsigned number;
         if (threadIdx.x == 0) {

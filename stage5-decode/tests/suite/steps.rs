@@ -361,13 +361,23 @@ fn one_part_by_rung_2_has_the_bits_of_rung_1() {
 /// Whatever the number of splits, the result is right, by both kernels.
 #[test]
 fn any_number_of_parts_will_do() {
+    parts_will_do(&[1, 2, 5, 8, 11]);
+}
+
+#[test]
+#[ignore = "a sweep"]
+fn any_number_of_parts_will_do_in_all() {
+    parts_will_do(&[1, 2, 3, 4, 5, 7, 8, 11, 16]);
+}
+
+fn parts_will_do(parts: &[usize]) {
     let all = Vec::from_iter(problems().into_iter().filter(is_small));
     let grouped = all.iter().filter(|problem| problem.lengths.len() == 4);
     let alone = all.iter().filter(|problem| is_alone(problem));
     let several = grouped.step_by(7).chain(alone.take(3));
     let several = Vec::from_iter(several.cloned());
     assert!(several.len() > 3); // three of them are grouped
-    for splits in [1, 2, 5, 8, 11] {
+    for &splits in parts {
         judge_parts(Mode::Library, splits, several.clone());
     }
 }
