@@ -10,6 +10,8 @@
 //! `device_races`; what orders accesses belongs to `vector_clock`.
 
 pub(crate) mod accesses;
+#[expect(dead_code)]
+pub(crate) mod async_proxy;
 pub(crate) mod checked_access;
 pub(crate) mod copies_in_flight;
 pub(crate) mod device_clock;
