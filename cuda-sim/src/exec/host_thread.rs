@@ -10,6 +10,7 @@ use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::CheckedAccess;
 use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::operations::mma::MatrixUnit;
+use crate::exec::register_pool::RegisterPool;
 use crate::exec::registers::Registers;
 use crate::exec::tracer::Tracer;
 use crate::program::op::Access;
@@ -20,6 +21,7 @@ pub(crate) struct HostThread<'a> {
     pub checks: Checks<'a>,
     /// Those of the running block.
     pub copies: CopiesUnderWay,
+    pub registers: RegisterPool,
     pub counters: Counters<'a>,
     /// By memory instruction.
     pub patterns: Vec<AccessPattern>,

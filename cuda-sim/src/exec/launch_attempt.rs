@@ -21,9 +21,10 @@ use crate::exec::launch::Launch;
 use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::permutation;
 use crate::exec::printed::Printed;
+use crate::exec::register_pool::RegisterPool;
 use crate::exec::registers::Registers;
 use crate::exec::tally::Tallies;
-use crate::fault::{Fault, FaultKind, MemoryKind, MissingThreads};
+use crate::fault::{Agent, Fault, FaultKind, MemoryKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
@@ -80,6 +81,7 @@ impl LaunchAttempt {
                 },
             },
             copies: CopiesUnderWay::default(),
+            registers: RegisterPool::default(),
             counters: Counters {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
                 loaded: LoadedLines::default(),
@@ -136,7 +138,10 @@ impl LaunchAttempt {
         let thread = warp * 32 + fault.lane;
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, (index, thread));
-            if let FaultKind::Race(race) = &mut fault.kind {
+            if let FaultKind::Race(race) = &mut fault.kind
+                && race.by == Agent::Thread
+                && race.other.by == Agent::Thread
+            {
                 let other = Accessor {
                     pc: other.pc,
                     is_one_of_many_reads: other.thread.is_none() && !race.other.write,
@@ -172,11 +177,12 @@ impl LaunchAttempt {
                 *other = source;
             }
             FaultKind::UninitialisedRead(read) => read.loaded = source,
+            FaultKind::UnseenMbarrier { initialised } => *initialised = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;
                 copy.thread = other.thread.map(|thread| self.thread(thread));
             }
-            FaultKind::Race(race) => {
+            FaultKind::Race(race) | FaultKind::MissingProxyFence(race) => {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));
                 race.other.block = match (race.access.space, other.block) {

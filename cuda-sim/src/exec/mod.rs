@@ -24,6 +24,7 @@ mod launch_attempt;
 mod operations;
 mod permutation;
 mod printed;
+pub(crate) mod register_pool;
 mod registers;
 mod scheduling;
 pub(crate) mod tally;

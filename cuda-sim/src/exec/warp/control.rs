@@ -49,6 +49,31 @@ impl Warp {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// `setmaxnreg`. False if it must wait for registers that other warps give back.
+    pub(super) fn set_max_registers(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        increases: bool,
+        count: u32,
+    ) -> Result<bool, WarpFault> {
+        if step.mask != self.live {
+            let (members, present) = (self.live, step.mask);
+            return Err(step.fault(FaultKind::MissingLanes { members, present }));
+        }
+        let pool = &mut worker.registers;
+        if let Err(what) = pool.check(self.number, increases, count) {
+            return Err(step.fault(FaultKind::BadRegisterCount { what }));
+        }
+        if !pool.set(self.number, count) {
+            self.poll();
+            self.phase_wait = Some(step.pc);
+            return Ok(false);
+        }
+        worker.changed = true;
+        Ok(true)
+    }
+
     /// Takes a branch by a table. The fragment has been put back in pieces.
     pub(super) fn branch_by_table(
         &mut self,

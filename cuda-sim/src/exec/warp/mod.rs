@@ -342,9 +342,17 @@ impl Warp {
                         self.registers.write(*d, mask, &[now as u32; 32]);
                     }
                 }
-                Op::Fence { device } => {
+                Op::Fence(fence) => {
                     if mask != 0 {
-                        worker.checks.fence(self.number, *device);
+                        worker.checks.fence(self.number, *fence);
+                    }
+                }
+                Op::SetMaxRegisters { increases, count } => {
+                    let count = u32::from(*count);
+                    if !self.set_max_registers(worker, step, *increases, count)? {
+                        self.uncount(worker, pc, mask);
+                        self.put(fragment);
+                        return Ok(Some(Pause::Waiting));
                     }
                 }
                 Op::Nothing => {}

@@ -8,7 +8,7 @@ use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace, Order};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
-use super::warp::{BarrierKind, Reduction, Shuffle, Vote};
+use super::warp::{BarrierKind, Fence, Reduction, Shuffle, Vote};
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -384,10 +384,12 @@ pub(crate) enum Op {
         id: R,
         count: Option<R>,
     },
-    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the
-    /// block.
-    Fence {
-        device: bool,
+    /// Memory here is coherent and in order; fences matter for finding races.
+    Fence(Fence),
+    /// `setmaxnreg`: the threads of the warp have so many registers from now on.
+    SetMaxRegisters {
+        increases: bool,
+        count: u16,
     },
     /// Hints.
     Nothing,
@@ -507,7 +509,8 @@ macro_rules! warp_operations {
             | Op::BranchTable { .. }
             | Op::Exit
             | Op::Barrier { .. }
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Clock { .. }
@@ -537,7 +540,7 @@ impl Op {
                 Order::Acquire | Order::Release | Order::AcquireRelease
             )
         };
-        matches!(self, Op::Fence { .. })
+        matches!(self, Op::Fence(_))
             || matches!(self, Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. }
                 if is_ordered(access))
     }

@@ -175,7 +175,8 @@ impl Op {
             | Op::PredicateMove { .. }
             | Op::Branch { .. }
             | Op::Exit
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::SetMaxRegisters { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
             | Op::Nothing
@@ -247,7 +248,8 @@ impl Op {
             | Op::Branch { .. }
             | Op::BranchTable { .. }
             | Op::Exit
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Clock { .. }

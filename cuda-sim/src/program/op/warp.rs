@@ -50,6 +50,19 @@ pub(crate) enum BarrierKind {
     },
 }
 
+/// What a fence orders, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Accesses, for the block.
+    Block,
+    /// Accesses, for the whole device.
+    Device,
+    /// Ordinary accesses to shared memory, for the asynchronous proxy.
+    AsyncProxy,
+    /// Initialisations of mbarriers, for the asynchronous proxy.
+    MbarrierInit,
+}
+
 /// Registers whose value does not change while a warp runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
