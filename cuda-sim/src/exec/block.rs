@@ -27,6 +27,9 @@ pub(crate) enum Progress {
     /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or
     /// the attempt is over.
     Waiting,
+    /// None of its warps can go on, unless another block of the cluster does something: the fault
+    /// if none will.
+    Stuck(Box<BlockFault>),
 }
 
 /// A fault with the warp where it happened.
@@ -127,7 +130,7 @@ impl Block {
             }
             for &(r, special) in &kernel.specials {
                 let value = |lane| special_value(special, launch, index, first, lane as u32);
-                if matches!(special, Special::Ctaid(_) | Special::SmId) {
+                if special.is_of_block() {
                     warp.registers.write(r, u32::MAX, &[value(0); 32]);
                 } else if first_use {
                     warp.registers
@@ -172,6 +175,9 @@ impl Block {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
+                        if let Some(cluster) = &mut worker.cluster {
+                            worker.changed |= cluster.leave(w);
+                        }
                         // A barrier may have waited for this warp only.
                         (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
                     }
@@ -197,7 +203,11 @@ impl Block {
                 };
             }
             if !ready || in_vain {
-                return Err(self.deadlock(kernel, worker));
+                let fault = self.deadlock(kernel, worker);
+                return match worker.cluster {
+                    Some(_) => Ok(Progress::Stuck(Box::new(fault))),
+                    None => Err(fault),
+                };
             }
             if !moved {
                 return Ok(Progress::Waiting);
@@ -550,6 +560,21 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
         Special::LaneMaskGt => !(u32::MAX >> (31 - lane)),
         Special::EnvReg(1) => (launch.grid_workspace >> 32) as u32,
         Special::EnvReg(2) => launch.grid_workspace as u32,
+        Special::ClusterCtaid(axis) => rank_in(launch, index)[usize::from(axis)],
+        Special::ClusterNctaid(axis) => launch.cluster[usize::from(axis)],
+        Special::ClusterCtaRank => {
+            let ([i, j, k], [x, y, _]) = (rank_in(launch, index), launch.cluster);
+            (k * y + j) * x + i
+        }
+        Special::ClusterNctaRank => launch.cluster.iter().product(),
+        Special::ClusterId(axis) => {
+            let axis = usize::from(axis);
+            index[axis] / launch.cluster[axis]
+        }
+        Special::NclusterId(axis) => {
+            let axis = usize::from(axis);
+            launch.grid[axis] / launch.cluster[axis]
+        }
         Special::GridId | Special::EnvReg(_) => 0,
         Special::DynamicSharedSize => launch.dynamic_shared,
         Special::TotalSharedSize => {
@@ -557,4 +582,9 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
             launch.shared_bytes().next_multiple_of(grain)
         }
     }
+}
+
+/// The place of a block in its cluster.
+fn rank_in(launch: &Launch, index: [u32; 3]) -> [u32; 3] {
+    std::array::from_fn(|axis| index[axis] % launch.cluster[axis])
 }

@@ -82,6 +82,7 @@ impl LaunchAttempt {
             },
             copies: CopiesUnderWay::default(),
             registers: RegisterPool::default(),
+            cluster: None,
             counters: Counters {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
                 loaded: LoadedLines::default(),
@@ -103,6 +104,24 @@ impl LaunchAttempt {
             None => number,
         };
         block.start(&self.launch, self.launch.index(place), now);
+    }
+
+    /// Makes the block of this rank ready to run, of the cluster `number` in the order in which
+    /// clusters start.
+    pub(crate) fn start_in_cluster(&self, block: &mut Block, number: u64, rank: u32, now: u32) {
+        let (grid, cluster) = (self.launch.grid, self.launch.cluster);
+        let size = u64::from(cluster.iter().product::<u32>());
+        let place = match self.launch.seed {
+            Some(seed) => permutation::place(number, self.launch.blocks() / size, seed),
+            None => number,
+        };
+        let in_grid = [0, 1].map(|axis| u64::from(grid[axis] / cluster[axis]));
+        let [x, y] = in_grid;
+        let first = [place % x, place / x % y, place / x / y].map(|at| at as u32);
+        let [i, j, _] = cluster;
+        let within = [rank % i, rank / i % j, rank / i / j];
+        let index = std::array::from_fn(|axis| first[axis] * cluster[axis] + within[axis]);
+        block.start(&self.launch, index, now);
     }
 
     /// Serial number of a block in the records of memory.

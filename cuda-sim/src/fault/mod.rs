@@ -205,6 +205,12 @@ pub enum FaultKind {
         /// Registers of the block that nobody has.
         free: u32,
     },
+    /// Something that a cluster of blocks does not allow.
+    #[error("bad use of a cluster: {what}")]
+    BadCluster {
+        /// The mistake.
+        what: String,
+    },
     /// A number of registers that `setmaxnreg` does not take.
     #[error("bad setmaxnreg: {what}")]
     BadRegisterCount {
@@ -438,6 +444,7 @@ impl Fault {
             | FaultKind::Deadlock { .. }
             | FaultKind::RegistersExhausted { .. }
             | FaultKind::BadRegisterCount { .. }
+            | FaultKind::BadCluster { .. }
             | FaultKind::BadMbarrier { .. }
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
         }

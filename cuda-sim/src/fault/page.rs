@@ -55,6 +55,7 @@ impl FaultKind {
             FaultKind::RegistersExhausted { .. } | FaultKind::BadRegisterCount { .. } => {
                 page!("setmaxnreg")
             }
+            FaultKind::BadCluster { .. } => page!("cluster"),
             FaultKind::GridDeadlock { .. } => page!("grid-deadlock"),
             FaultKind::BadBarrier { .. } => page!("bad-barrier"),
         }

@@ -301,6 +301,9 @@ impl FaultKind {
             FaultKind::RegistersExhausted { .. } => {
                 "the sum over all warps must not exceed what the block started with: give back more with setmaxnreg.dec, or ask for less"
             }
+            FaultKind::BadCluster { .. } => {
+                "all threads of a cluster arrive at barrier.cluster and wait, before the first access to another block's shared memory and behind the last"
+            }
             FaultKind::BadRegisterCount { .. } => {
                 "setmaxnreg takes a multiple of 8 from 24 to 256: dec at most what the threads have, inc at least that"
             }

@@ -28,6 +28,10 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// Threads per block that the kernel was compiled for (`__launch_bounds__`), at most 1024.
     pub max_threads: u32,
+    /// Blocks of a cluster that the kernel was compiled for (`__cluster_dims__`).
+    pub cluster: Option<[u32; 3]>,
+    /// True if its threads may meet those of other blocks of their cluster.
+    pub(crate) meets_its_cluster: bool,
     /// The compiler's report for the simulated device.
     pub(crate) resources: Option<Resources>,
     pub(crate) code: Vec<Instruction>,

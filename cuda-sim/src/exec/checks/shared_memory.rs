@@ -513,11 +513,14 @@ impl SharedMemoryChecks {
         Ok(())
     }
 
-    /// Notes that `bytes`, which are whole words, are written by whom nobody races with.
+    /// Notes that `bytes` are written by whom nobody races with.
     pub(crate) fn mark_written(&mut self, bytes: Range<u64>) {
-        for word in bytes.start as usize / 4..bytes.end.div_ceil(4) as usize {
-            self.unwritten -= usize::from(self.is_unset(self.writes[word]));
-            self.writes[word] = u64::from(self.start) << TIME | ALL_BYTES | WRITTEN;
+        for at in bytes {
+            let word = (at / 4) as usize;
+            let was_unset = self.is_unset(self.writes[word]);
+            let written = u64::from(self.written(word)) | 1 << (at % 4);
+            self.writes[word] = u64::from(self.start) << TIME | ALL_BYTES | written << 32;
+            self.unwritten -= usize::from(was_unset && written << 32 == WRITTEN);
         }
     }
 

@@ -41,6 +41,19 @@ impl Past {
     }
 }
 
+impl Past {
+    /// Each of them learns what the others know of all blocks.
+    pub(crate) fn share_visible(pasts: &mut [Past]) {
+        let mut all = DeviceClock::default();
+        for past in pasts.iter() {
+            all.merge(&past.visible);
+        }
+        for past in pasts {
+            past.visible.merge(&all);
+        }
+    }
+}
+
 fn merge_proxied(known: &mut Proxied, more: &Proxied) {
     match (known.as_mut(), more) {
         (Some(known), Some(more)) => merge(known, more),
@@ -217,6 +230,12 @@ impl BlockClocks {
     /// Clock that a barrier passes on for `warp`, which has arrived and goes on without waiting.
     pub(crate) fn arrive(&mut self, warp: usize, passed_on: &mut Past) {
         passed_on.merge(&self.past(warp));
+        self.begin_interval(warp);
+    }
+
+    /// The warp goes on behind a barrier that passes this on.
+    pub(crate) fn pass(&mut self, warp: usize, past: &Past) {
+        self.learn(warp, past);
         self.begin_interval(warp);
     }
 
@@ -438,6 +457,17 @@ impl BlockClocks {
         }
         if releases {
             self.begin_interval(warp);
+        }
+    }
+
+    /// A warp of another block of the cluster arrives at a barrier. It releases what it knows of
+    /// all blocks. The phase is over, if it `ends`.
+    pub(crate) fn arrive_from_outside(&mut self, address: u64, visible: &DeviceClock, ends: bool) {
+        let phases = self.mbarriers.entry(address).or_default();
+        phases.present.visible.merge(visible);
+        if ends {
+            let present = std::mem::take(&mut phases.present);
+            phases.over.merge(&present);
         }
     }
 

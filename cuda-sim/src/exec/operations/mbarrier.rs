@@ -11,10 +11,10 @@ use crate::exec::block_memory::BlockMemory;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::locate::AccessParts;
+use crate::exec::operations::locate::{AccessParts, peer};
 use crate::exec::registers::Registers;
 use crate::fault::{FaultKind, WaitedBarrier};
-use crate::program::op::{AccessKind, Address, Arrival, Mbarrier, MbarrierOp, MemorySpace};
+use crate::program::op::{AccessKind, Address, Arrival, Fence, Mbarrier, MbarrierOp, MemorySpace};
 
 /// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the
 /// phase's parity, bytes that the phase waits for, and a mark that unset memory does not have.
@@ -149,7 +149,7 @@ pub(crate) fn execute(
                 return Err(bad(lane as u32, text.to_owned()));
             }
         }
-        if worker.checks.enabled {
+        if worker.checks.enabled && part.peer.is_none() {
             let is_test = matches!(op, MbarrierOp::Wait { .. });
             let (checks, checked) = worker.checked(&access, &part);
             match op {
@@ -210,7 +210,11 @@ pub(crate) fn execute(
                 word(lane).store(new, Relaxed);
                 worker.changed = true;
             }
-            if worker.checks.enabled {
+            if worker.checks.enabled
+                && let Some(rank) = part.peer
+            {
+                arrive_at_peer(worker, warp.number, (rank, at), releases, ends)?;
+            } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
                     MbarrierOp::Init => clocks.start_mbarrier(warp.number, at, warp.pc),
@@ -285,6 +289,23 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
         ));
     }
     barriers.into_iter().map(|(_, barrier)| barrier).collect()
+}
+
+/// A warp arrives at a barrier of another block of the cluster.
+fn arrive_at_peer(
+    worker: &mut HostThread<'_>,
+    warp: usize,
+    (rank, at): (usize, u64),
+    releases: bool,
+    ends: bool,
+) -> Result<(), Trap> {
+    if releases {
+        worker.checks.fence(warp, Fence::Device);
+    }
+    let visible = worker.checks.shared.clocks.other_blocks(warp).clone();
+    let clocks = &mut peer(worker, rank, 1)?.checks.clocks;
+    clocks.arrive_from_outside(at, &visible, ends);
+    Ok(())
 }
 
 const NO_STATE: &str = "the value is no state of a barrier";

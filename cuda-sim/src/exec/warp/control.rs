@@ -7,7 +7,7 @@ use super::{Pause, Step, Warp};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::WarpFault;
 use crate::fault::FaultKind;
-use crate::program::op::R;
+use crate::program::op::{Fence, R};
 
 impl Warp {
     /// Takes a branch: moves the fragment, and `meeting` with it, if all of its threads go the same
@@ -47,6 +47,40 @@ impl Warp {
             return Ok(ControlFlow::Break(None));
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// `barrier.cluster`. False if the warp must wait for others.
+    pub(super) fn meet_cluster(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        waits: bool,
+        relaxed: bool,
+    ) -> Result<bool, WarpFault> {
+        if step.mask != self.live {
+            let (members, present) = (self.live, step.mask);
+            return Err(step.fault(FaultKind::MissingLanes { members, present }));
+        }
+        if !waits && !relaxed {
+            worker.checks.fence(self.number, Fence::Device);
+        }
+        let Some(cluster) = &mut worker.cluster else {
+            unreachable!("a kernel that meets its cluster runs in one")
+        };
+        let checks = &mut worker.checks;
+        let clocks = checks.enabled.then_some(&mut checks.shared.clocks);
+        if !waits {
+            let ends = cluster.arrive(self.number, clocks);
+            worker.changed |= ends.map_err(|kind| step.fault(kind))?;
+            return Ok(true);
+        }
+        let over = cluster.wait(self.number, clocks);
+        let over = over.map_err(|kind| step.fault(kind))?;
+        if !over {
+            self.poll();
+            self.phase_wait = Some(step.pc);
+        }
+        Ok(over)
     }
 
     /// `setmaxnreg`. False if it must wait for registers that other warps give back.

@@ -347,6 +347,13 @@ impl Warp {
                         worker.checks.fence(self.number, *fence);
                     }
                 }
+                Op::ClusterBarrier { waits, relaxed } => {
+                    if !self.meet_cluster(worker, step, *waits, *relaxed)? {
+                        self.uncount(worker, pc, mask);
+                        self.put(fragment);
+                        return Ok(Some(Pause::Waiting));
+                    }
+                }
                 Op::SetMaxRegisters { increases, count } => {
                     let count = u32::from(*count);
                     if !self.set_max_registers(worker, step, *increases, count)? {

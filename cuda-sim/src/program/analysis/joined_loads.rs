@@ -85,6 +85,7 @@ fn changes_shared(op: &Op) -> bool {
         Op::Barrier { .. }
         | Op::WarpBarrier { .. }
         | Op::Fence(_)
+        | Op::ClusterBarrier { .. }
         | Op::SetMaxRegisters { .. }
         | Op::CopyAsync(_)
         | Op::CopyWait { .. }

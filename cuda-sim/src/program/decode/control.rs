@@ -117,6 +117,21 @@ impl<'a> Lowering<'a> {
                 members: self.source(operands.get(0)?, Type::U32)?,
             });
         }
+        if mods.take("cluster") {
+            mods.take("aligned");
+            let waits = mods.take("wait");
+            if waits {
+                mods.take("acquire");
+                return Some(Op::ClusterBarrier {
+                    waits,
+                    relaxed: false,
+                });
+            }
+            mods.take("arrive").then_some(())?;
+            let relaxed = mods.take("relaxed");
+            let _ = relaxed || mods.take("release");
+            return Some(Op::ClusterBarrier { waits, relaxed });
+        }
         mods.take("cta");
         mods.take("aligned");
         if mods.take("sync") {

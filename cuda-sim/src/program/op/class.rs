@@ -186,9 +186,11 @@ impl Op {
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
             | Op::ActiveMask { .. } => (Class::Warp, 0),
-            Op::Barrier { .. } | Op::Fence(_) | Op::SetMaxRegisters { .. } | Op::Mbarrier(_) => {
-                (Class::Barrier, 0)
-            }
+            Op::Barrier { .. }
+            | Op::ClusterBarrier { .. }
+            | Op::Fence(_)
+            | Op::SetMaxRegisters { .. }
+            | Op::Mbarrier(_) => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing
             | Op::Yield

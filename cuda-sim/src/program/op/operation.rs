@@ -386,6 +386,11 @@ pub(crate) enum Op {
     },
     /// Memory here is coherent and in order; fences matter for finding races.
     Fence(Fence),
+    /// `barrier.cluster`: arrives, or waits. An arrival that is not relaxed releases.
+    ClusterBarrier {
+        waits: bool,
+        relaxed: bool,
+    },
     /// `setmaxnreg`: the threads of the warp have so many registers from now on.
     SetMaxRegisters {
         increases: bool,
@@ -510,6 +515,7 @@ macro_rules! warp_operations {
             | Op::Exit
             | Op::Barrier { .. }
             | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
             | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield

@@ -176,6 +176,7 @@ impl Op {
             | Op::Branch { .. }
             | Op::Exit
             | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
             | Op::SetMaxRegisters { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
@@ -249,6 +250,7 @@ impl Op {
             | Op::BranchTable { .. }
             | Op::Exit
             | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
             | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield
