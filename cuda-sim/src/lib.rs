@@ -32,6 +32,7 @@
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
+//! - `tensor_map`: tensor maps, which the driver writes and bulk copies read
 //! - `settings`: `CUDA_SIM_…`; `report`: reports of faults; `device`,
 //!   `model`: figures, modelled time
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
@@ -61,13 +62,14 @@ mod recorder;
 mod report;
 mod settings;
 mod sync;
+mod tensor_map;
 pub mod trace;
 
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
-    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page, Race,
-    RaceSide, UnsetRead,
+    BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page,
+    Race, RaceSide, UnsetRead,
 };
 pub use install::install;
 pub use install_error::InstallError;

@@ -3,6 +3,7 @@
 //! A test that needs a process of its own (`settings`, `processes`,
 //! `fuzz`, …) runs this program again for one function that is marked `ignore`, by [`common::run`].
 
+mod bulk_copies;
 mod calls;
 mod common;
 mod contexts;

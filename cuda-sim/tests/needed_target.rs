@@ -5,7 +5,17 @@ use crate::common::{Outcome, context, expect_error};
 use cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
 use cudarc::nvrtc::Ptx;
 
-const NEEDED: [(&str, u32); 68] = [
+const NEEDED: [(&str, u32); 72] = [
+    ("cp.async.bulk.commit_group;", 90),
+    (
+        "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 16;",
+        90,
+    ),
+    (
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%d1], [%r1], 16;",
+        90,
+    ),
+    ("prefetch.tensormap [%d1];", 90),
     ("cp.async.ca.shared.global [%r1], [%d1], 4;", 80),
     ("cp.async.commit_group;", 80),
     ("cp.async.wait_all;", 80),

@@ -164,7 +164,9 @@ impl Tracer {
         if recorded && let Some(step) = self.trace.steps.last_mut() {
             step.barrier |= waits;
             self.unseen = true;
-            for (access, address, kind) in op.accesses() {
+            // A bulk copy accesses more than the lanes' own bytes.
+            let accesses = op.accesses().filter(|_| !matches!(op, Op::BulkCopy(_)));
+            for (access, address, kind) in accesses {
                 self.access(op, (&access, &address, kind), warp, memory);
             }
         }

@@ -136,6 +136,17 @@ pub enum FaultKind {
         /// The mistake.
         what: String,
     },
+    /// An operand of a bulk copy (`cp.async.bulk`, `cp.reduce.async.bulk`) that it does not allow.
+    #[error("bad bulk copy: {operand} {what}")]
+    BadBulkCopy {
+        /// The operand, by its name in the PTX manual.
+        operand: &'static str,
+        /// The mistake.
+        what: String,
+    },
+    /// A copy of a box of a tensor, of which a tensor map says more than its allocation holds.
+    #[error("out-of-bounds {0}")]
+    TensorOutOfBounds(BadTensor),
     /// The kernel ran `trap`.
     #[error("the kernel ran a trap instruction")]
     Trap,
@@ -281,6 +292,19 @@ pub struct BadAccess {
     pub wrapped: u64,
 }
 
+/// A row of a box that lies beyond the allocation of its tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadTensor {
+    /// The access to the row.
+    pub access: BadAccess,
+    /// The first dimension of the tensor map with which it goes beyond the allocation, from 0.
+    pub dimension: u32,
+    /// Elements that the tensor map has in this dimension.
+    pub elements: u64,
+    /// Bytes from one of them to the next.
+    pub stride: u64,
+}
+
 /// A read of memory that nobody wrote. The fault's own place is that of the use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnsetRead {
@@ -419,14 +443,19 @@ impl Fault {
     /// The CUDA error that a GPU would report (values of `CUresult`).
     pub fn cuda_error(&self) -> u32 {
         match self.kind {
-            FaultKind::OutOfBounds(_) | FaultKind::UseAfterFree(_) => 700, // CUDA_ERROR_ILLEGAL_ADDRESS
+            // CUDA_ERROR_ILLEGAL_ADDRESS
+            FaultKind::OutOfBounds(_)
+            | FaultKind::TensorOutOfBounds(_)
+            | FaultKind::UseAfterFree(_) => 700,
             FaultKind::Misaligned(_) => 716, // CUDA_ERROR_MISALIGNED_ADDRESS
             FaultKind::Runaway { .. }
             | FaultKind::LongLaunch { .. }
             | FaultKind::GridDeadlock { .. } => 702, // CUDA_ERROR_LAUNCH_TIMEOUT
             FaultKind::BadBranch { .. } | FaultKind::BadCall { .. } => 718, // CUDA_ERROR_INVALID_PC
             // CUDA_ERROR_ILLEGAL_INSTRUCTION
-            FaultKind::UnknownInstruction { .. } | FaultKind::UnknownCall { .. } => 715,
+            FaultKind::UnknownInstruction { .. }
+            | FaultKind::UnknownCall { .. }
+            | FaultKind::BadBulkCopy { .. } => 715,
             FaultKind::Assertion { .. } => 710, // CUDA_ERROR_ASSERT
             FaultKind::Trap
             | FaultKind::UninitialisedRead(_)

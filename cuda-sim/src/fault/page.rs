@@ -25,7 +25,7 @@ impl FaultKind {
     /// The page of its class.
     pub fn page(&self) -> Page {
         match self {
-            FaultKind::OutOfBounds(_) => page!("out-of-bounds"),
+            FaultKind::OutOfBounds(_) | FaultKind::TensorOutOfBounds(_) => page!("out-of-bounds"),
             FaultKind::UseAfterFree(_) => page!("use-after-free"),
             FaultKind::Misaligned(_) => page!("misaligned"),
             FaultKind::UninitialisedRead(_) => page!("uninitialised-read"),
@@ -45,6 +45,7 @@ impl FaultKind {
             FaultKind::UnknownCall { .. } => page!("unknown-call"),
             FaultKind::BadCall { .. } => page!("bad-call"),
             FaultKind::BadMbarrier { .. } => page!("bad-mbarrier"),
+            FaultKind::BadBulkCopy { .. } => page!("bad-bulk-copy"),
             FaultKind::Trap => page!("trap"),
             FaultKind::Assertion { .. } => page!("assertion"),
             FaultKind::DivergentBarrier { .. } => page!("divergent-barrier"),

@@ -5,8 +5,8 @@ use std::fmt;
 use crate::device::WARP_SIZE;
 
 use super::{
-    Agent, BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Race,
-    RaceSide, UnsetRead, WaitedBarrier,
+    Agent, BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
+    Race, RaceSide, UnsetRead, WaitedBarrier,
 };
 
 impl std::error::Error for Fault {}
@@ -45,6 +45,7 @@ impl fmt::Display for Fault {
         | FaultKind::Misaligned(a)
         | FaultKind::UninitialisedRead(UnsetRead { access: a, .. })
         | FaultKind::UnfinishedCopy(BadCopy { access: a, .. })
+        | FaultKind::TensorOutOfBounds(BadTensor { access: a, .. })
         | FaultKind::Race(Race { access: a, .. })
         | FaultKind::MissingProxyFence(Race { access: a, .. }) = &self.kind
         {
@@ -186,6 +187,9 @@ impl FaultKind {
             FaultKind::OutOfBounds(_) => {
                 "an index is not tested against the size; look at the last block and at ragged sizes"
             }
+            FaultKind::TensorOutOfBounds(_) => {
+                "the tensor map has more elements or a larger stride than the buffer behind it; look at globalDim and globalStrides"
+            }
             FaultKind::UseAfterFree(_) => {
                 "the host dropped the buffer, or kept its address, before this launch"
             }
@@ -324,6 +328,9 @@ impl FaultKind {
             FaultKind::BadMbarrier { .. } => {
                 "one thread initialises it with the number of arrivals of a phase, and a __syncthreads() follows; each phase gets so many arrivals, no more"
             }
+            FaultKind::BadBulkCopy { .. } => {
+                "addresses and sizes of bulk copies are multiples of 16, those of tiles in shared memory of 128 (alignas), and the tensor map fits the instruction"
+            }
             FaultKind::BadBarrier { .. } => {
                 "barrier numbers go from 0 to 15, and a count is a multiple of 32 that all warps agree on"
             }
@@ -350,6 +357,21 @@ impl Race {
     /// The later access.
     pub(super) fn what(&self) -> String {
         format!("{}{}", self.access, self.by)
+    }
+}
+
+impl fmt::Display for BadTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadTensor {
+            access,
+            dimension,
+            elements,
+            stride,
+        } = self;
+        write!(
+            f,
+            "{access}: dimension {dimension} of the tensor map has {elements} elements, {stride} bytes apart, more than the allocation holds"
+        )
     }
 }
 

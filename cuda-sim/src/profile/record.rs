@@ -134,13 +134,18 @@ impl Record {
             Op::CopyAsync(copy) => Some(copy),
             _ => None,
         };
+        let bulk = match op {
+            Op::BulkCopy(copy) => Some(copy),
+            _ => None,
+        };
         for (access, _, kind) in op.accesses() {
             let traffic = &self.tallies.traffic[access.site as usize];
-            phase.global_requests += traffic.global.requests;
+            // No load/store unit takes part in a bulk copy.
+            phase.global_requests += traffic.global.requests * u64::from(bulk.is_none());
             phase.local_requests += traffic.local.requests;
             phase.local_sectors += traffic.local.units;
             instructions = instructions.saturating_sub(traffic.local.requests);
-            shared_requests += traffic.shared.requests;
+            shared_requests += traffic.shared.requests * u64::from(bulk.is_none());
             let load = kind == AccessKind::Load;
             let past_l1 = load && copy.is_some_and(|copy| !copy.through_l1);
             if !past_l1 {
@@ -158,7 +163,7 @@ impl Record {
         phase.shared_requests += shared_requests;
         phase.wavefronts += wavefronts;
         phase.sectors += sectors;
-        if copy.is_some() && !self.kernel.phases.waited[pc] {
+        if bulk.is_some() || (copy.is_some() && !self.kernel.phases.waited[pc]) {
             phase.later_wavefronts += wavefronts;
             phase.later_sectors += sectors;
         }

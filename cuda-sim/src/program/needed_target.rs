@@ -18,6 +18,8 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
         80,
     ),
     (&["cp"], &["async"], 80),
+    (&["cp"], &["bulk"], 90),
+    (&["prefetch"], &["tensormap"], 90),
     (&["mbarrier", "redux"], &[], 80),
     (
         &["fma", "min", "max", "neg", "abs", "cvt"],

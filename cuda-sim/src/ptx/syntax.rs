@@ -201,8 +201,13 @@ pub(crate) enum Operand<'a> {
         base: Option<&'a str>,
         offset: i64,
     },
-    /// `[name, {x, y}]`: a place in a texture, a surface or a tensor. No known instruction has one.
-    Texel,
+    /// `[name+offset, {x, y}]`: a place in a tensor, a texture or a surface.
+    Texel {
+        base: Option<&'a str>,
+        offset: i64,
+        /// What stands behind the comma.
+        place: Vec<Operand<'a>>,
+    },
     /// `{a, b}`; `{a}` is `a`.
     Vector(Vec<Operand<'a>>),
     /// `d|p`

@@ -26,6 +26,7 @@ mod pitched;
 mod pointer;
 mod pool;
 mod stream;
+mod tensor_map;
 mod unsupported;
 mod user_object;
 
@@ -33,5 +34,5 @@ pub(super) use jit_log::JitLog;
 pub(crate) use {
     context::*, copy::*, device::*, entry_point::*, error::*, event::*, graph::*, graph_nodes::*,
     launch::*, library::*, link::*, memory::*, module::*, occupancy::*, peer::*, pitched::*,
-    pointer::*, pool::*, stream::*, unsupported::*, user_object::*,
+    pointer::*, pool::*, stream::*, tensor_map::*, unsupported::*, user_object::*,
 };

@@ -56,6 +56,11 @@ impl<T> Out<T> {
         Ok(())
     }
 
+    /// The address itself.
+    pub(crate) fn address(&self) -> *mut T {
+        self.0
+    }
+
     /// True if the address is not null: the caller wants the value.
     pub(crate) fn is_given(&self) -> bool {
         !self.0.is_null()

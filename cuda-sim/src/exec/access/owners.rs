@@ -11,6 +11,17 @@ pub(crate) struct WordOwners {
 }
 
 impl WordOwners {
+    /// One thread, the owner of all words. So are the words of a sector, which have the same thread
+    /// by their shift.
+    #[inline(always)]
+    pub(crate) fn one(thread: u64) -> WordOwners {
+        WordOwners {
+            first: thread,
+            shift: 3,
+            step: 0,
+        }
+    }
+
     /// The owner of word `i`.
     #[inline(always)]
     pub(crate) fn owner(self, i: usize) -> u64 {

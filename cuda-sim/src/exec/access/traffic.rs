@@ -4,9 +4,12 @@ use crate::exec::access::loaded_lines::LoadedLines;
 use crate::exec::access::part::AccessPart;
 use crate::exec::access::pattern::AccessPattern;
 use crate::exec::lane_mask::lanes;
-use crate::exec::tally::Tallies;
-use crate::memory::sectors::Sectors;
+use crate::exec::tally::{Tallies, Transfers};
+use crate::memory::sectors::{SECTOR, Sectors};
 use crate::program::op::{Access, AccessKind, MemorySpace};
+
+/// Bytes of a wavefront of shared memory.
+const BANK_BYTES: u64 = 128;
 
 /// Counters of one host thread.
 pub(crate) struct Counters<'a> {
@@ -84,6 +87,43 @@ impl Counters<'_> {
         };
         transfers.requests += u64::from(request);
         transfers.lanes += u64::from(part.mask.count_ones());
+    }
+
+    /// Counts the side of a bulk copy that lies in device memory: these ranges of it, by their first
+    /// bytes and their lengths. They do not pass the L1 cache, and each byte counts as a lane.
+    pub(crate) fn count_bulk_device(
+        &mut self,
+        site: u32,
+        kind: AccessKind,
+        ranges: impl Iterator<Item = (u64, u64)>,
+    ) {
+        let traffic = &mut self.tallies.traffic[site as usize].global;
+        traffic.requests += 1;
+        for (start, bytes) in ranges.filter(|(_, bytes)| *bytes > 0) {
+            traffic.lanes += bytes;
+            traffic.units += (start + bytes - 1) / SECTOR - start / SECTOR + 1;
+            if let Some(sectors) = self.sectors {
+                if kind != AccessKind::Store {
+                    self.tallies.sectors_read += sectors.touch(start, bytes, false);
+                }
+                if kind != AccessKind::Load {
+                    self.tallies.sectors_written += sectors.touch(start, bytes, true);
+                }
+            }
+        }
+    }
+
+    /// Counts the side of a bulk copy that lies in shared memory. It has no bank conflicts.
+    pub(crate) fn count_bulk_shared(&mut self, site: u32, bytes: u64) {
+        let wavefronts = bytes.div_ceil(BANK_BYTES);
+        let traffic = &mut self.tallies.traffic[site as usize];
+        traffic.wavefronts += wavefronts;
+        traffic.shared += &Transfers {
+            requests: 1,
+            lanes: bytes,
+            units: wavefronts,
+            ideal: wavefronts,
+        };
     }
 
     /// Counts an access to aligned words of shared memory.

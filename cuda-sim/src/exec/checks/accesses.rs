@@ -277,6 +277,31 @@ impl Checks<'_> {
         Ok(())
     }
 
+    /// Checks an update of a barrier's word by a lane, as [`Checks::synchronise`] does.
+    pub(crate) fn synchronise_word(
+        &mut self,
+        warp: &mut ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        at: u64,
+        lane: u32,
+    ) -> Result<(), Trap> {
+        let who = accessor(warp, true);
+        for write in [false, true] {
+            let seen = LaneAccess {
+                space: MemorySpace::Shared,
+                at,
+                bytes: 8,
+                lane,
+                sharers: 1 << lane,
+                write,
+            };
+            if !self.bytes(warp, memory, who, seen, &mut || false)? {
+                return Err(unwritten_fault(warp, memory, seen));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks, behind a store, that lanes which write to the same place agree on the value.
     #[cold]
     #[inline(never)]
@@ -477,7 +502,7 @@ impl Checks<'_> {
 
     #[cold]
     #[inline(never)]
-    fn race(
+    pub(super) fn race(
         &self,
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
@@ -512,7 +537,7 @@ impl Checks<'_> {
     }
 }
 
-fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
+pub(super) fn accessor(warp: &ActiveWarp<'_>, sync: bool) -> Accessor {
     Accessor {
         warp: warp.number,
         pc: warp.pc,

@@ -81,9 +81,21 @@ impl IndependenceProof {
         !pattern.runs.is_empty()
             && pattern.runs.iter().all(|run| {
                 let address = first.wrapping_add_signed(i64::from(run.start));
-                let words = words_of(records.shadow, warp, run, records.shadow.word(address));
-                self.bounds(records, run).reads_on_record(words)
+                self.has_read_run(records, warp, run, records.shadow.word(address))
             })
+    }
+
+    /// The same of one run.
+    #[inline(always)]
+    pub(super) fn has_read_run(
+        &self,
+        records: &DeviceRecords<'_>,
+        warp: usize,
+        run: &Run,
+        at: usize,
+    ) -> bool {
+        let words = words_of(records.shadow, warp, run, at);
+        self.bounds(records, run).reads_on_record(words)
     }
 
     #[inline(always)]
@@ -95,17 +107,28 @@ impl IndependenceProof {
         run: &Run,
         at: usize,
     ) -> Result<(), Found> {
-        let words = words_of(records.shadow, access.warp, run, at);
-        let bounds = self.bounds(records, run);
-        let is_recorded = Shadow::stretch(at, words.words) == words.words
-            && records.shadow.alone(at, || bounds.record_reads(words));
-        if is_recorded {
+        if self.read_run(records, access, run, at) {
             return Ok(());
         }
         (0..run.words).try_for_each(|i| {
             let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
             self.read_word(records, who, lane, at + i as usize, 0xf)
         })
+    }
+
+    /// Records the reads of the words of a run. False if that needs a closer look.
+    #[inline(always)]
+    pub(super) fn read_run(
+        &mut self,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
+        run: &Run,
+        at: usize,
+    ) -> bool {
+        let words = words_of(records.shadow, access.warp, run, at);
+        let bounds = self.bounds(records, run);
+        Shadow::stretch(at, words.words) == words.words
+            && records.shadow.alone(at, || bounds.record_reads(words))
     }
 
     #[inline(always)]
@@ -117,11 +140,30 @@ impl IndependenceProof {
         run: &Run,
         address: u64,
     ) -> Result<(), Found> {
+        if self.write_run(records, access, run, address) {
+            return Ok(());
+        }
+        (0..run.words).try_for_each(|i| {
+            let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
+            let word = address + 4 * u64::from(i);
+            self.write_word(records, who, access.sync, lane, word, 0xf)
+        })
+    }
+
+    /// Records the writes to the words of a run. False if that needs a closer look.
+    #[inline(always)]
+    pub(super) fn write_run(
+        &mut self,
+        records: &DeviceRecords<'_>,
+        access: Accessor,
+        run: &Run,
+        address: u64,
+    ) -> bool {
         let at = records.shadow.word(address);
         let words = words_of(records.shadow, access.warp, run, at);
         let bounds = self.bounds(records, run);
         if !run.shared && bounds.writes_on_record(words) {
-            return Ok(());
+            return true;
         }
         if !run.shared
             && Shadow::stretch(at, words.words) == words.words
@@ -132,13 +174,9 @@ impl IndependenceProof {
                 undo_log.log(&records.shadow.bytes, self.block, address, run.words);
                 self.in_doubt |= undo_log.is_full();
             }
-            return Ok(());
+            return true;
         }
-        (0..run.words).try_for_each(|i| {
-            let (who, lane) = who_of(access.warp, pattern.sharers(run, i));
-            let word = address + 4 * u64::from(i);
-            self.write_word(records, who, access.sync, lane, word, 0xf)
-        })
+        false
     }
 
     pub(crate) fn read_bytes(
@@ -183,7 +221,7 @@ impl IndependenceProof {
     }
 
     /// Reads `bytes` of a word; `who` is the thread, or `MANY`.
-    fn read_word(
+    pub(super) fn read_word(
         &mut self,
         records: &DeviceRecords<'_>,
         who: u64,
@@ -219,7 +257,7 @@ impl IndependenceProof {
     }
 
     /// Writes `bytes` of the word at an address; `who` is the thread, or `MANY`.
-    fn write_word(
+    pub(super) fn write_word(
         &mut self,
         records: &DeviceRecords<'_>,
         who: u64,

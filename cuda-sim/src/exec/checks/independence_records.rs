@@ -260,10 +260,10 @@ impl IndependenceBounds {
         })
     }
 
-    /// True if threads in a row access the words, or several access each.
+    /// True if threads in a row access the words, one accesses all, or several access each.
     #[inline(always)]
     fn is_row(&self, own: WordOwners) -> bool {
-        own.step == 1 || self.me & MANY != 0
+        own.step == 1 || self.me & MANY != 0 || own == WordOwners::one(own.first)
     }
 
     /// Owner of a piece's sector, if it is a whole one and of threads in a row.

@@ -5,12 +5,12 @@
 //! Device memory has two detectors: `independence` proves that blocks which run at the same time do
 //! not depend on each other, `device_races` finds races when blocks run in order. `happens_before`
 //! decides whether two accesses of a block are ordered, by the vector clocks of `vector_clock`
-//! (warps of a block) and `device_clock` (blocks). `unwritten_bytes` has loads of what nobody
+//! (warps of a block) and `device_clock` (blocks). `ranges` has what bulk copies access of device
+//! memory, `unwritten_bytes` has loads of what nobody
 //! wrote. A new race rule of one block belongs to `happens_before`, of several blocks to
 //! `device_races`; what orders accesses belongs to `vector_clock`.
 
 pub(crate) mod accesses;
-#[expect(dead_code)]
 pub(crate) mod async_proxy;
 pub(crate) mod checked_access;
 pub(crate) mod copies_in_flight;
@@ -22,6 +22,7 @@ pub(crate) mod engines;
 pub(crate) mod happens_before;
 pub(crate) mod independence;
 pub(crate) mod independence_records;
+pub(crate) mod ranges;
 pub(crate) mod shared_memory;
 pub(crate) mod shared_records;
 pub(crate) mod syncthreads;

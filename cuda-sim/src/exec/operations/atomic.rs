@@ -79,10 +79,10 @@ pub(crate) fn execute(
 }
 
 /// The new value of an element.
-struct Update {
-    op: Atomic,
-    ty: Type,
-    ftz: bool,
+pub(crate) struct Update {
+    pub op: Atomic,
+    pub ty: Type,
+    pub ftz: bool,
 }
 
 impl Update {
@@ -90,7 +90,7 @@ impl Update {
     ///
     /// # Safety
     /// `place` is valid for reads and writes of the type, and aligned.
-    unsafe fn apply(&self, place: u64, b: u64, c: u64) -> u64 {
+    pub(crate) unsafe fn apply(&self, place: u64, b: u64, c: u64) -> u64 {
         macro_rules! update {
             ($atomic:ty, $word:ty) => {
                 // SAFETY: promised by the caller, for the width of the type.

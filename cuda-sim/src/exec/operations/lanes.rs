@@ -264,6 +264,7 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::Store { .. }
         | Op::Atomic { .. }
         | Op::CopyAsync(_)
+        | Op::BulkCopy(_)
         | Op::Mbarrier(_)
         | matrix_operations!()
         | warp_operations!() => None,

@@ -144,9 +144,7 @@ pub(crate) fn execute(
         if op != MbarrierOp::Init {
             let none = |&lane: &usize| Barrier::from_word(word(lane).load(Relaxed)).is_none();
             if let Some(lane) = lanes(part.mask).find(none) {
-                let text =
-                    "it was not initialised, was invalidated, or something else was stored there";
-                return Err(bad(lane as u32, text.to_owned()));
+                return Err(bad(lane as u32, NO_BARRIER.to_owned()));
             }
         }
         if worker.checks.enabled && part.peer.is_none() {
@@ -307,6 +305,64 @@ fn arrive_at_peer(
     clocks.arrive_from_outside(at, &visible, ends);
     Ok(())
 }
+
+/// Checks that a copy may complete bytes on the barrier at `at` of shared memory.
+pub(crate) fn check(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    at: u64,
+    lane: u32,
+) -> Result<(), Trap> {
+    let memory = &worker.memory;
+    let place = (at, BARRIER_BYTES);
+    let access = || memory.bad_access(warp, MemorySpace::Shared, true, place, None);
+    let end = at.checked_add(BARRIER_BYTES);
+    if end.is_none_or(|end| end > memory.shared.len() as u64) {
+        return Err(LaneFault::new(FaultKind::OutOfBounds(access()), lane));
+    }
+    if !at.is_multiple_of(BARRIER_BYTES) {
+        return Err(LaneFault::new(FaultKind::Misaligned(access()), lane));
+    }
+    if Barrier::from_word(word_at(worker, at).load(Relaxed)).is_none() {
+        return Err(bad(lane, NO_BARRIER.to_owned()));
+    }
+    if worker.checks.enabled {
+        let memory = &worker.memory;
+        worker.checks.synchronise_word(warp, memory, at, lane)?;
+    }
+    Ok(())
+}
+
+/// A copy has completed so many bytes on the barrier at `at`, which [`check`] has looked at. True if
+/// that ends its phase.
+pub(crate) fn complete_bytes(
+    worker: &mut HostThread<'_>,
+    at: u64,
+    bytes: u64,
+    lane: u32,
+) -> Result<bool, Trap> {
+    let word = word_at(worker, at);
+    let Some(mut barrier) = Barrier::from_word(word.load(Relaxed)) else {
+        // The copy itself has overwritten it.
+        return Err(bad(lane, NO_BARRIER.to_owned()));
+    };
+    let added = barrier.add_bytes(-(bytes as i64));
+    added.map_err(|text| bad(lane, text))?;
+    let ends = barrier.ends_phase();
+    word.store(barrier.word(), Relaxed);
+    Ok(ends)
+}
+
+fn word_at<'a>(worker: &'a mut HostThread<'_>, at: u64) -> &'a AtomicU64 {
+    let place = worker.memory.shared.pointer() as u64 + at;
+    // SAFETY: `check` found the word within shared memory, and aligned.
+    unsafe { AtomicU64::from_ptr(place as *mut u64) }
+}
+
+const BARRIER_BYTES: u64 = 8;
+
+const NO_BARRIER: &str =
+    "it was not initialised, was invalidated, or something else was stored there";
 
 const NO_STATE: &str = "the value is no state of a barrier";
 

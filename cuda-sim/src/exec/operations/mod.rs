@@ -3,11 +3,13 @@
 //! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `byte_float`, `data`,
 //! `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory: `load_store` (`locate` finds
 //! and checks the addresses, `word_access` is the short way for words), `atomic`. Text: `print`.
-//! Asynchronous copies: `async_copy`; barriers in shared memory: `mbarrier`.
+//! Asynchronous copies: `async_copy`, and `bulk_copy` by the tensor memory accelerator; barriers in
+//! shared memory: `mbarrier`.
 
 pub(crate) mod async_copy;
 pub(crate) mod atomic;
 mod bits;
+pub(crate) mod bulk_copy;
 mod byte_float;
 mod data;
 pub(crate) mod dispatch;

@@ -29,7 +29,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Trap, WarpFault};
 use crate::exec::operations::dispatch::{Handlers, Transfer};
 use crate::exec::operations::predicate::condition;
-use crate::exec::operations::{async_copy, atomic, load_store, mbarrier, print};
+use crate::exec::operations::{async_copy, atomic, bulk_copy, load_store, mbarrier, print};
 use crate::exec::registers::Registers;
 use crate::fault::FaultKind;
 use crate::program::Kernel;
@@ -326,6 +326,18 @@ impl Warp {
                     let warp = self.active(kernel, mask, pc);
                     let result = async_copy::wait(&warp, worker, *newest);
                     result.map_err(|trap| WarpFault::new(*trap, pc, mask))?;
+                }
+                Op::BulkCopy(copy) => self.access(worker, step, |warp, worker| {
+                    bulk_copy::execute(warp, worker, copy)
+                })?,
+                Op::BulkCommit => {
+                    if worker.checks.enabled {
+                        worker.copies.bulk.commit(self.number, mask);
+                    }
+                }
+                Op::BulkWait { newest } => {
+                    let warp = self.active(kernel, mask, pc);
+                    bulk_copy::wait(&warp, worker, *newest);
                 }
                 between_lanes!() | matrix_operations!() => {
                     if !self.meet(worker, step, fragment)? {

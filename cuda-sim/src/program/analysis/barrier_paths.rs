@@ -8,7 +8,7 @@
 //! barriers of the other, and the other may end without it, then not all threads come to it.
 
 use super::basic_blocks::successors;
-use crate::program::op::{MemorySpace, Op};
+use crate::program::op::{MemorySpace, Op, Route};
 use crate::program::{Instruction, Kernel};
 
 /// The paths of a kernel that has faulted, by instruction.
@@ -129,6 +129,7 @@ impl<'a> BarrierPaths<'a> {
                 matches!(address.space, MemorySpace::Shared | MemorySpace::Generic)
             }
             Op::CopyAsync(_) => true,
+            Op::BulkCopy(copy) => matches!(copy.route, Route::Load | Route::Within),
             _ => false,
         }
     }

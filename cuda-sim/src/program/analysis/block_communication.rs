@@ -1,7 +1,7 @@
 //! Kernels whose blocks may communicate.
 
 use crate::program::instruction::Instruction;
-use crate::program::op::{Access, Address, Atomic, MemorySpace, Op, Type};
+use crate::program::op::{Access, Address, Atomic, BulkCopy, MemorySpace, Op, Order, Route, Type};
 
 /// True if a thread may read what another block wrote, or leave a result that depends on which
 /// block was first. The results of such a kernel may depend on the order of its blocks.
@@ -32,6 +32,16 @@ pub(crate) fn blocks_communicate(code: &[Instruction]) -> bool {
                 }
                 kinds.push((*op, access.ty));
             }
+            Op::BulkCopy(copy) if reduces(copy) => {
+                let reduction = copy.reduction.and_then(|by| Some((by.op, by.ty?)));
+                match reduction {
+                    Some((op, ty)) if commutes(op, &Access::one(ty, Order::Relaxed)) => {
+                        kinds.push((op, ty));
+                    }
+                    // Of a tile, the type is not known here.
+                    _ => return true,
+                }
+            }
             _ => {}
         }
     }
@@ -40,8 +50,16 @@ pub(crate) fn blocks_communicate(code: &[Instruction]) -> bool {
 
 /// True if a thread may change device memory by an atomic operation.
 pub(crate) fn has_device_atomics(code: &[Instruction]) -> bool {
-    code.iter()
-        .any(|i| matches!(&i.op, Op::Atomic { address, .. } if is_device(address)))
+    code.iter().any(|i| match &i.op {
+        Op::Atomic { address, .. } => is_device(address),
+        Op::BulkCopy(copy) => reduces(copy),
+        _ => false,
+    })
+}
+
+/// True if a copy changes device memory atomically.
+fn reduces(copy: &BulkCopy) -> bool {
+    copy.route == Route::Store && copy.reduction.is_some()
 }
 
 fn is_device(address: &Address) -> bool {

@@ -89,6 +89,7 @@ fn changes_shared(op: &Op) -> bool {
         | Op::SetMaxRegisters { .. }
         | Op::CopyAsync(_)
         | Op::CopyWait { .. }
+        | Op::BulkCopy(_)
         | Op::Mbarrier(_)
         | Op::MatrixStore(_) => true,
         _ => false,

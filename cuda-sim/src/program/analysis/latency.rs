@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::basic_blocks::Blocks;
 use crate::program::instruction::Instruction;
-use crate::program::op::{MemorySpace, Op, R, Use};
+use crate::program::op::{Mbarrier, MbarrierOp, MemorySpace, Op, R, Route, Use};
 
 /// Clocks from an arithmetic instruction to one that needs its result: CUDA C++ Programming Guide,
 /// "Multiprocessor Level".
@@ -76,6 +76,8 @@ fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
     // When the groups of asynchronous copies are there that the block has committed, and the group
     // that it has begun.
     let (mut groups, mut begun) = (Vec::new(), 0);
+    // The same of bulk groups, and when the bulk copies are there that complete bytes on a barrier.
+    let (mut bulk_groups, mut bulk_begun, mut completed) = (Vec::new(), 0, 0);
     for (at, instruction) in block.iter().enumerate() {
         let op = &instruction.op;
         let reads = op.registers(Use::Read);
@@ -91,6 +93,24 @@ fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
                 if newest.is_none() {
                     start = start.max(begun);
                 }
+                barrier = start;
+            }
+            Op::BulkCopy(copy) => match copy.route {
+                Route::Load | Route::Within => completed = completed.max(start + GLOBAL),
+                Route::Store => bulk_begun = bulk_begun.max(start + GLOBAL),
+                Route::Prefetch => {}
+            },
+            Op::BulkCommit => bulk_groups.push(std::mem::take(&mut bulk_begun)),
+            Op::BulkWait { newest } => {
+                let waited = bulk_groups.len().saturating_sub(newest as usize);
+                start = bulk_groups[..waited].iter().copied().fold(start, u32::max);
+                barrier = start;
+            }
+            Op::Mbarrier(Mbarrier {
+                op: MbarrierOp::Wait { .. },
+                ..
+            }) => {
+                start = start.max(completed);
                 barrier = start;
             }
             _ => {}
@@ -221,6 +241,23 @@ mod tests {
         assert_eq!(wait("wait_group 2"), 9);
         assert_eq!(wait("wait_group 1"), 265 + 1);
         assert_eq!(wait("wait_all"), 265 + 1);
+    }
+
+    #[test]
+    fn a_wait_for_a_barrier_waits_for_the_bulk_copies_before_it() {
+        let copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], 64, [%r1];\n";
+        let wait = "mbarrier.test_wait.parity.shared.b64 %p1, [%r1], 0; ld.shared.f32 %f2, [s];";
+        let declared = ".reg .pred %p<9>;";
+        assert_eq!(clocks(&format!("{declared} {copy} {wait}")), 265 + 1);
+        let store = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [s], 64; cp.async.bulk.commit_group;\n";
+        let groups = |newest: u32| {
+            clocks(&format!(
+                "{store} {store} cp.async.bulk.wait_group {newest};"
+            ))
+        };
+        assert_eq!(groups(2), 5);
+        assert_eq!(groups(1), 265 + 1);
+        assert_eq!(groups(0), 265 + 2 + 1);
     }
 
     #[test]

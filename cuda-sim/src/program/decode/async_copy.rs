@@ -11,7 +11,14 @@ impl<'a> Lowering<'a> {
         mods: &mut Mods<'a>,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
+        let reduces = mods.take("reduce");
         mods.take("async").then_some(())?;
+        if mods.take("bulk") {
+            return self.bulk_copy(mods, operands, reduces);
+        }
+        if reduces {
+            return None;
+        }
         if mods.take("mbarrier") {
             return self.copies_arrive(mods, operands);
         }

@@ -7,6 +7,7 @@
 mod arithmetic;
 mod async_copy;
 mod b128;
+mod bulk_copy;
 mod control;
 mod data;
 mod half;
@@ -61,6 +62,7 @@ impl<'a> Lowering<'a> {
             "wmma" => self.wmma(&mut mods, operands),
             "mbarrier" => self.mbarrier(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
+            "prefetch" if mods.take("tensormap") => self.prefetch_tensor_map(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }

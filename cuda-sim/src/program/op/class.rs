@@ -171,7 +171,12 @@ impl Op {
             Op::Load { address, .. } | Op::Store { address, .. } | Op::Atomic { address, .. } => {
                 (of_space(address.space), 0)
             }
-            Op::CopyAsync(_) | Op::CopyCommit | Op::CopyWait { .. } => (Class::Copy, 0),
+            Op::CopyAsync(_)
+            | Op::CopyCommit
+            | Op::CopyWait { .. }
+            | Op::BulkCopy(_)
+            | Op::BulkCommit
+            | Op::BulkWait { .. } => (Class::Copy, 0),
             Op::MatrixProduct(product) => {
                 (Class::Tensor, per_lane(product.rows(), product.depth()))
             }

@@ -65,6 +65,7 @@ macro_rules! define_forms {
                     | Op::Store { .. }
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
+                    | Op::BulkCopy(_)
                     | matrix_operations!()
                     | Op::Mbarrier(_)
                     | warp_operations!() => None,

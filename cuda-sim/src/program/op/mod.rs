@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod async_copy;
+mod bulk_copy;
 mod class;
 mod dispatch_form;
 mod half;
@@ -20,6 +21,7 @@ mod warp;
 
 pub(crate) use arithmetic::*;
 pub(crate) use async_copy::{AsyncCopy, CopySide};
+pub(crate) use bulk_copy::{BulkCopy, Extent, Reducing, Route};
 pub use class::Class;
 pub(crate) use class::TensorUnit;
 pub(crate) use dispatch_form::{Form, with_forms};

@@ -2,6 +2,7 @@
 
 use super::arithmetic::*;
 use super::async_copy::AsyncCopy;
+use super::bulk_copy::BulkCopy;
 use super::half::{ByteConversion, HalfMode, HalfOp, Narrowing};
 use super::matrix::{MatrixProduct, MatrixProduct64, MatrixRows, MatrixStart, QuadPairProducts};
 use super::mbarrier::Mbarrier;
@@ -299,6 +300,16 @@ pub(crate) enum Op {
         newest: Option<u32>,
     },
 
+    // Copies of the tensor memory accelerator: exec/operations/bulk_copy/
+    BulkCopy(BulkCopy),
+    /// `cp.async.bulk.commit_group`: as [`Op::CopyCommit`], of copies to device memory.
+    BulkCommit,
+    /// `cp.async.bulk.wait_group`: waits for all bulk groups of the thread but the `newest` last
+    /// ones, or for their reads of shared memory.
+    BulkWait {
+        newest: u32,
+    },
+
     // Barriers in shared memory: exec/operations/mbarrier.rs
     Mbarrier(Mbarrier),
 
@@ -509,6 +520,8 @@ macro_rules! warp_operations {
     () => {
         Op::CopyCommit
             | Op::CopyWait { .. }
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
             | Op::ActiveMask { .. }
             | Op::Branch { .. }
             | Op::BranchTable { .. }
@@ -587,6 +600,13 @@ impl Op {
                 visit(&mut read, &from, AccessKind::Load);
                 visit(&mut write, &to, AccessKind::Store);
                 copy.sites = [read.site, write.site];
+            }
+            Op::BulkCopy(copy) => {
+                if let Some([(mut read, from, _), (mut write, to, writing)]) = copy.accesses() {
+                    visit(&mut read, &from, AccessKind::Load);
+                    visit(&mut write, &to, writing);
+                    copy.sites = [read.site, write.site];
+                }
             }
             on_registers!()
             | between_lanes!()

@@ -123,6 +123,13 @@ impl Op {
                 let (source, target) = (&mut copy.source, &mut copy.target);
                 each(f, [&mut source.base, &mut target.base, &mut copy.size], []);
             }
+            Op::BulkCopy(copy) => {
+                each(f, copy.extent_registers(), []);
+                let (source, target) = (&mut copy.source.base, &mut copy.target.base);
+                let barrier = copy.barrier.as_mut().map(|barrier| &mut barrier.base);
+                let rest = barrier.into_iter().chain(&mut copy.blocks);
+                each(f, [source, target].into_iter().chain(rest), []);
+            }
             Op::Shuffle {
                 d,
                 a,
@@ -180,6 +187,8 @@ impl Op {
             | Op::SetMaxRegisters { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Trap
@@ -245,6 +254,9 @@ impl Op {
             | Op::WarpBarrier { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
+            | Op::BulkCopy(_)
+            | Op::BulkCommit
+            | Op::BulkWait { .. }
             | Op::ActiveMask { .. }
             | Op::Branch { .. }
             | Op::BranchTable { .. }

@@ -119,8 +119,12 @@ impl<'a> Parser<'a> {
                 0
             };
         if self.accept(b',') {
-            self.list(b']')?;
-            return Ok(Operand::Texel);
+            let place = self.list(b']')?;
+            return Ok(Operand::Texel {
+                base,
+                offset,
+                place,
+            });
         }
         self.expect(b']')?;
         Ok(Operand::Address { base, offset })

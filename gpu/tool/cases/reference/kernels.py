@@ -206,6 +206,12 @@ def async_copy(given):
     return {1: out}
 
 
+def bulk_copy(given):
+    rows = [given[0][4 * t : 4 * t + 4] for t in range(32)]
+    sums = [(w + t) & 0xFFFFFFFF for t in range(32) for w in rows[31 - t]]
+    return {1: sums, 2: [(old + new) & 0xFFFFFFFF for old, new in zip(given[2], sums)]}
+
+
 def ldmatrix(given):
     """Lane 4g + t gets elements 2t and 2t + 1 of row g, transposed of column g; lane 8j + i names row i of matrix j."""
     words, order = given[0], given[1]
@@ -270,6 +276,7 @@ EXPECTED = {
     "atomics_shared32": atomics(32),
     "atomics_shared64": atomics(64),
     "b128": b128,
+    "bulk_copy": bulk_copy,
     "barriers": barriers,
     "blanks_and_braces": blanks_and_braces,
     "calls": calls,

@@ -1,0 +1,265 @@
+//! Bulk copies: what the tensor memory accelerator does for one thread.
+//!
+//! A copy is made when it is begun, lane by lane in lane order. That nobody can tell is a matter of
+//! the checks ([`crate::exec::checks::async_proxy`]), which take it for the work of an engine:
+//!
+//! 1. The operands are checked, and what the copy accesses of device memory, as accesses of the
+//!    thread that begins it.
+//! 2. The engine begins; what it reads and writes of shared memory is checked.
+//! 3. The bytes move, row by row ([`rows`]).
+//! 4. The engine completes the bytes on the barrier, or the copy belongs to the thread's open bulk
+//!    group.
+
+mod operands;
+mod reduction;
+mod rows;
+mod transfer;
+
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::checks::async_proxy::AsyncOperation;
+use crate::exec::checks::engines::Engine;
+use crate::exec::checks::happens_before::thread;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::Trap;
+use crate::exec::lane_mask::lanes;
+use crate::exec::operations::mbarrier;
+use crate::program::op::{AccessKind, BulkCopy, Extent, Route};
+
+use operands::{check_blocks, check_device, moved, shared_address, shared_side, tensor_map};
+use rows::{Moved, Row};
+
+/// A copy of one lane, whose operands are checked.
+struct LaneCopy<'c> {
+    lane: u32,
+    moved: &'c Moved,
+    /// First byte in shared memory; of a copy within it, of its target.
+    shared: u64,
+}
+
+/// Runs the copies of the lanes in `warp.mask`.
+pub(crate) fn execute(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+) -> Result<(), Trap> {
+    if worker.checks.enabled {
+        worker.record_shared_reads();
+    }
+    for lane in lanes(warp.mask) {
+        let lane = lane as u32;
+        warp.mask = 1 << lane;
+        match copy.route {
+            Route::Load => load(warp, worker, copy, lane)?,
+            Route::Store => store(warp, worker, copy, lane)?,
+            Route::Within => within(warp, worker, copy, lane)?,
+            Route::Prefetch => prefetch(warp, worker, copy, lane)?,
+        }
+    }
+    Ok(())
+}
+
+/// Waits for the bulk groups of the lanes in `warp.mask`, but for their `newest` last ones.
+pub(crate) fn wait(warp: &ActiveWarp<'_>, worker: &mut HostThread<'_>, newest: u32) {
+    for lane in lanes(warp.mask) {
+        let thread = thread(warp.number, lane as u32);
+        if let Some(ended) = worker.copies.bulk.wait(thread, newest) {
+            worker.checks.wait_async(&ended, warp.number);
+        }
+    }
+}
+
+fn load(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<(), Trap> {
+    let name = match copy.extent {
+        Extent::Bytes(_) => "srcMem",
+        Extent::Tile { .. } | Extent::Map => "tensorMap",
+    };
+    let moved = &moved(warp, worker, copy, (name, &copy.source), lane)?;
+    let [read, write] = copy.sites;
+    let target = ("dstMem", &copy.target);
+    let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
+    check_blocks(warp, worker, copy, lane)?;
+    check_device(warp, worker, moved, false, lane)?;
+    let barrier = barrier(warp, worker, copy, lane)?;
+    let all = transfer::check_reads(warp, worker, moved, lane)?;
+    let begun = begin(warp, worker, Engine::Barrier(barrier));
+    if let Some(begun) = &begun {
+        let (checks, memory) = (&mut worker.checks, &worker.memory);
+        checks.check_initialisation(warp, begun, barrier)?;
+        moved.each_stretch(shared, |bytes| {
+            checks.async_write(warp, memory, begun, bytes)
+        })?;
+    }
+    let lane_copy = LaneCopy {
+        lane,
+        moved,
+        shared,
+    };
+    transfer::load(warp, worker, &lane_copy, !all);
+    count_device(worker, read, AccessKind::Load, moved);
+    worker.counters.count_bulk_shared(write, moved.bytes);
+    complete(warp, worker, begun, barrier, moved.bytes)
+}
+
+fn store(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<(), Trap> {
+    let name = match copy.extent {
+        Extent::Bytes(_) => "dstMem",
+        Extent::Tile { .. } | Extent::Map => "tensorMap",
+    };
+    let moved = &moved(warp, worker, copy, (name, &copy.target), lane)?;
+    let [read, write] = copy.sites;
+    let source = ("srcMem", &copy.source);
+    let shared = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    check_device(warp, worker, moved, true, lane)?;
+    let lane_copy = LaneCopy {
+        lane,
+        moved,
+        shared,
+    };
+    let update = match copy.reduction {
+        Some(reducing) => Some(reduction::update(&lane_copy, reducing)?),
+        None => None,
+    };
+    let engine = Engine::BulkGroups { warp: warp.number };
+    if let Some(begun) = begin(warp, worker, engine) {
+        let (checks, memory) = (&mut worker.checks, &worker.memory);
+        transfer::each_read_stretch(moved, shared, |bytes| {
+            checks.async_read(warp, memory, &begun, bytes)
+        })?;
+        let thread = thread(warp.number, lane);
+        worker.copies.bulk.begin(thread, begun);
+    }
+    let kind = match update {
+        None => {
+            transfer::store(warp, worker, &lane_copy)?;
+            AccessKind::Store
+        }
+        Some(update) => {
+            reduction::store(warp, worker, &lane_copy, update)?;
+            AccessKind::Atomic
+        }
+    };
+    worker.changed = true;
+    let inside = count_device(worker, write, kind, moved);
+    worker.counters.count_bulk_shared(read, inside);
+    Ok(())
+}
+
+fn within(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<(), Trap> {
+    // Its source takes the place of the operand in device memory.
+    let moved = &moved(warp, worker, copy, ("srcMem", &copy.source), lane)?;
+    let [read, write] = copy.sites;
+    let source = ("srcMem", &copy.source);
+    let from = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    let target = ("dstMem", &copy.target);
+    let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
+    let barrier = barrier(warp, worker, copy, lane)?;
+    let begun = begin(warp, worker, Engine::Barrier(barrier));
+    if let Some(begun) = &begun {
+        let (checks, memory) = (&mut worker.checks, &worker.memory);
+        let [read, written] = [from, shared].map(|start| start..start + moved.bytes);
+        checks.check_initialisation(warp, begun, barrier)?;
+        checks.async_read(warp, memory, begun, read)?;
+        if copy.reduction.is_some() {
+            checks.async_read(warp, memory, begun, written.clone())?;
+        }
+        checks.async_write(warp, memory, begun, written)?;
+    }
+    let lane_copy = LaneCopy {
+        lane,
+        moved,
+        shared,
+    };
+    match copy.reduction {
+        None => transfer::within(worker, &lane_copy, from),
+        Some(reducing) => {
+            let update = reduction::update(&lane_copy, reducing)?;
+            reduction::within(worker, &lane_copy, from, update);
+        }
+    }
+    worker.counters.count_bulk_shared(read, moved.bytes);
+    worker.counters.count_bulk_shared(write, moved.bytes);
+    complete(warp, worker, begun, barrier, moved.bytes)
+}
+
+fn prefetch(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<(), Trap> {
+    let name = match copy.extent {
+        Extent::Map => return tensor_map(warp, worker, &copy.source, lane).map(|_| ()),
+        Extent::Bytes(_) => "srcMem",
+        Extent::Tile { .. } => "tensorMap",
+    };
+    let moved = moved(warp, worker, copy, (name, &copy.source), lane)?;
+    check_device(warp, worker, &moved, false, lane)
+}
+
+/// Counts what a copy accesses of device memory. Returns the bytes.
+fn count_device(worker: &mut HostThread<'_>, site: u32, kind: AccessKind, moved: &Moved) -> u64 {
+    let ranges = moved.rows.iter().map(|row| (row.device, row.length()));
+    worker.counters.count_bulk_device(site, kind, ranges);
+    moved.rows.iter().map(Row::length).sum()
+}
+
+/// The barrier that gets the bytes of a copy, by its place in shared memory.
+fn barrier(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<u64, Trap> {
+    let Some(address) = &copy.barrier else {
+        unreachable!("copies to shared memory have a barrier")
+    };
+    let at = shared_address(warp, worker, ("mbar", address), lane)?;
+    mbarrier::check(warp, worker, at, lane)?;
+    Ok(at)
+}
+
+fn begin(
+    warp: &ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    engine: Engine,
+) -> Option<AsyncOperation> {
+    let enabled = worker.checks.enabled;
+    let issuers = warp.number..warp.number + 1;
+    enabled.then(|| worker.checks.begin_async(engine, issuers, warp.pc))
+}
+
+/// Completes the bytes on the barrier.
+fn complete(
+    warp: &ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    begun: Option<AsyncOperation>,
+    barrier: u64,
+    bytes: u64,
+) -> Result<(), Trap> {
+    worker.changed = true;
+    let lane = warp.mask.trailing_zeros() & 31;
+    let ends = mbarrier::complete_bytes(worker, barrier, bytes, lane)?;
+    if let Some(begun) = begun {
+        // Whoever waits for the copy comes behind what its thread did before: also behind the reads
+        // of device memory, which count as the thread's.
+        let clocks = &mut worker.checks.shared.clocks;
+        clocks.arrive_at_mbarrier(warp.number, barrier, true, false);
+        worker.checks.complete_on_barrier(&begun, barrier, ends);
+    }
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! Operands of a bulk copy in one thread: where they lie, and what PTX forbids.
+
+use crate::exec::access::lane_operands::lane_place;
+use crate::exec::access::word::Word;
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::checks::ranges::LaneRange;
+use crate::exec::cluster::RANK;
+use crate::exec::host_thread::HostThread;
+use crate::exec::lane_fault::{LaneFault, Trap};
+use crate::exec::operations::bulk_copy::rows::{Moved, Row};
+use crate::fault::{BadTensor, FaultKind};
+use crate::program::op::{Address, BulkCopy, Extent, MemorySpace};
+use crate::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
+
+/// Bytes by which the addresses and the size of a copy of bytes are divisible.
+const BYTES_GRAIN: u64 = 16;
+/// Bytes by which the shared address of a tile is divisible.
+const TILE_GRAIN: u64 = 128;
+
+/// The fault of an operand of the instruction.
+pub(super) fn bad(operand: &'static str, what: String, lane: u32) -> Trap {
+    LaneFault::new(FaultKind::BadBulkCopy { operand, what }, lane)
+}
+
+/// What a lane moves. `device` is the operand in device memory, by its name.
+pub(super) fn moved(
+    warp: &ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    copy: &BulkCopy,
+    (name, device): (&'static str, &Address),
+    lane: u32,
+) -> Result<Moved, Trap> {
+    let registers = &*warp.registers;
+    match copy.extent {
+        Extent::Bytes(size) => {
+            let bytes = u64::from(registers.read::<u32>(size)[lane as usize]);
+            if !bytes.is_multiple_of(BYTES_GRAIN) {
+                let what = format!("is {bytes}, no multiple of {BYTES_GRAIN}");
+                return Err(bad("size", what, lane));
+            }
+            let (_, device) = lane_place(registers, device, lane as usize);
+            check_multiple(name, device, BYTES_GRAIN, lane)?;
+            Ok(Moved::bytes(device, bytes))
+        }
+        Extent::Tile { rank, coordinates } => {
+            let map = tensor_map(warp, worker, device, lane)?;
+            if map.rank != usize::from(rank) {
+                let what = format!(
+                    "has {} dimensions, and the instruction copies {rank}",
+                    map.rank
+                );
+                return Err(bad("tensorMap", what, lane));
+            }
+            let mut first = [0; 5];
+            for (first, r) in first.iter_mut().zip(&coordinates[..map.rank]) {
+                *first = registers.read::<u32>(*r)[lane as usize] as i32;
+            }
+            Ok(Moved::tile(map, &first))
+        }
+        Extent::Map => unreachable!("copies nothing"),
+    }
+}
+
+/// The tensor map that an operand points to.
+pub(super) fn tensor_map(
+    warp: &ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    address: &Address,
+    lane: u32,
+) -> Result<TensorMap, Trap> {
+    const NAME: &str = "tensorMap";
+    let (space, at) = lane_place(warp.registers, address, lane as usize);
+    check_multiple(NAME, at, TENSOR_MAP_ALIGNMENT, lane)?;
+    let memory = &worker.memory;
+    let length = TENSOR_MAP_BYTES as u64;
+    let outside = || {
+        let bad = memory.bad_access(warp, space, false, (at, length), None);
+        LaneFault::new(FaultKind::OutOfBounds(bad), lane)
+    };
+    let bytes = match space {
+        MemorySpace::Param => {
+            let params = memory.params.as_slice().get(at as usize..);
+            let found = params.and_then(<[u8]>::first_chunk);
+            *found.ok_or_else(outside)?
+        }
+        MemorySpace::Generic | MemorySpace::Global => {
+            let allocation = memory.map.containing(at);
+            if !allocation.is_some_and(|a| a.live && at + length <= a.end()) {
+                return Err(outside());
+            }
+            if worker.checks.enabled {
+                let range = LaneRange {
+                    lane,
+                    at,
+                    bytes: length,
+                };
+                worker.checks.read_range(warp, memory, range)?;
+            }
+            // SAFETY: the bytes lie in a live allocation.
+            std::array::from_fn(|i| unsafe { u8::load(at + i as u64) })
+        }
+        MemorySpace::Shared | MemorySpace::Local => {
+            let what = "lies in shared or local memory; it must be a __grid_constant__ parameter \
+                        or lie in device memory";
+            return Err(bad(NAME, what.to_owned(), lane));
+        }
+    };
+    let none = || {
+        let what = "points to no tensor map; cuTensorMapEncodeTiled makes one on the host";
+        bad(NAME, what.to_owned(), lane)
+    };
+    TensorMap::from_bytes(&bytes).ok_or_else(none)
+}
+
+/// The address of shared memory that an operand holds, of the copy's accesses the one with number
+/// `site`.
+pub(super) fn shared_side(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    (name, address): (&'static str, &Address),
+    moved: &Moved,
+    (site, write): (u32, bool),
+    lane: u32,
+) -> Result<u64, Trap> {
+    let at = shared_address(warp, worker, (name, address), lane)?;
+    let grain = match moved.map {
+        None => BYTES_GRAIN,
+        Some(_) => TILE_GRAIN,
+    };
+    check_multiple(name, at, grain, lane)?;
+    let span = u64::from(moved.swizzle().span().unwrap_or(1));
+    let end = at.checked_add(moved.bytes.next_multiple_of(span));
+    let (first, behind) = worker.patterns[site as usize].shared;
+    if at >= first && end.is_some_and(|end| end <= behind) {
+        return Ok(at);
+    }
+    let array = worker.memory.kernel.arrays[site as usize].map(|(start, _)| start);
+    let place = (at, moved.bytes);
+    let bad = worker
+        .memory
+        .bad_access(warp, MemorySpace::Shared, write, place, array);
+    Err(LaneFault::new(FaultKind::OutOfBounds(bad), lane))
+}
+
+/// The address of shared memory that an operand holds. In a cluster, it may be that of a block by
+/// its rank.
+pub(super) fn shared_address(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    (name, address): (&'static str, &Address),
+    lane: u32,
+) -> Result<u64, Trap> {
+    let (_, at) = lane_place(warp.registers, address, lane as usize);
+    let cluster = worker.cluster.as_ref();
+    let [own, blocks] = cluster.map_or([0, 1], |cluster| [cluster.rank, cluster.peers.len()]);
+    match (at >> RANK).checked_sub(1) {
+        Some(rank) if rank == own as u64 => Ok(at % (1 << RANK)),
+        Some(rank) if rank < blocks as u64 => {
+            let what = format!(
+                "lies in shared memory of block {rank} of the cluster; the simulator makes bulk copies within one block"
+            );
+            Err(bad(name, what, lane))
+        }
+        _ => Ok(at),
+    }
+}
+
+/// Checks that each row of device memory that a copy accesses lies in one live allocation.
+pub(super) fn check_device(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    moved: &Moved,
+    write: bool,
+    lane: u32,
+) -> Result<(), Trap> {
+    let memory = &worker.memory;
+    let rows = || moved.rows.iter().filter(|row| !row.inside.is_empty());
+    let holder = |at: u64, end: Option<u64>| {
+        let holder = memory.map.containing(at);
+        holder.filter(|a| a.live && end.is_some_and(|end| end <= a.end()))
+    };
+    // Mostly one allocation holds all of them.
+    let ends = rows().map(|row| row.device.checked_add(row.length()));
+    let end = ends.reduce(|end, next| Some(end?.max(next?)));
+    let start = rows().map(|row| row.device).min();
+    if start.is_none_or(|start| holder(start, end.flatten()).is_some()) {
+        return Ok(());
+    }
+    let lost = |row: &&Row| holder(row.device, row.device.checked_add(row.length())).is_none();
+    let Some(row) = rows().find(lost) else {
+        return Ok(());
+    };
+    let bytes = match moved.map {
+        Some(_) => (row.device, row.length()),
+        None => (moved.rows[0].device, moved.bytes),
+    };
+    let access = memory.bad_access(warp, MemorySpace::Global, write, bytes, None);
+    let is_freed = memory.map.containing(row.device).is_some_and(|a| !a.live);
+    let dimension = moved.map.and_then(|map| {
+        let behind = memory.map.containing(map.address)?.end();
+        Some((map, too_large(&map, behind)?))
+    });
+    let kind = match dimension {
+        _ if is_freed => FaultKind::UseAfterFree(access),
+        Some((map, dimension)) => FaultKind::TensorOutOfBounds(BadTensor {
+            access,
+            dimension: dimension as u32,
+            elements: map.sizes[dimension],
+            stride: map.strides[dimension],
+        }),
+        None => FaultKind::OutOfBounds(access),
+    };
+    Err(LaneFault::new(kind, lane))
+}
+
+/// The first dimension with which the tensor goes beyond its allocation, which ends before
+/// `behind`.
+fn too_large(map: &TensorMap, behind: u64) -> Option<usize> {
+    let room = behind - map.address;
+    let mut bytes = u64::from(map.element.bytes());
+    (0..map.rank).find(|&i| {
+        bytes = bytes.saturating_add((map.sizes[i] - 1).saturating_mul(map.strides[i]));
+        bytes > room
+    })
+}
+
+/// Checks a multicast's mask of blocks, which may name the own one.
+pub(super) fn check_blocks(
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
+    copy: &BulkCopy,
+    lane: u32,
+) -> Result<(), Trap> {
+    let Some(mask) = copy.blocks else {
+        return Ok(());
+    };
+    let own = worker.cluster.as_ref().map_or(0, |cluster| cluster.rank);
+    let mask = warp.registers.read::<u32>(mask)[lane as usize] & 0xffff;
+    if mask == 1 << own {
+        return Ok(());
+    }
+    let what = format!(
+        "is {mask:#x}; the simulator makes bulk copies within one block, here the one of rank {own}"
+    );
+    Err(bad("ctaMask", what, lane))
+}
+
+fn check_multiple(name: &'static str, at: u64, bytes: u64, lane: u32) -> Result<(), Trap> {
+    match at.is_multiple_of(bytes) {
+        true => Ok(()),
+        false => Err(bad(
+            name,
+            format!("is {at:#x}, no multiple of {bytes}"),
+            lane,
+        )),
+    }
+}

@@ -1,0 +1,343 @@
+//! Tensor maps: what `cuTensorMapEncodeTiled` makes and bulk copies of tiles read.
+//!
+//! CUDA says that their 128 bytes are opaque. The layout is this file's own, with a mark at the
+//! front, so that other bytes are recognised as no tensor map.
+
+/// Bytes of a tensor map.
+pub(crate) const TENSOR_MAP_BYTES: usize = 128;
+/// A tensor map lies at a multiple of so many bytes.
+pub(crate) const TENSOR_MAP_ALIGNMENT: u64 = 64;
+
+/// Dimensions of a tensor, at most.
+pub(crate) const MAX_RANK: usize = 5;
+/// Elements of a box in each dimension, at most.
+pub(crate) const MAX_BOX: u32 = 256;
+/// Distance of the elements that a box takes of a dimension, at most.
+pub(crate) const MAX_ELEMENT_STRIDE: u32 = 8;
+/// Elements of a tensor in each dimension, at most.
+pub(crate) const MAX_DIMENSION: u64 = 1 << 32;
+/// The first stride that is too large.
+pub(crate) const STRIDE_LIMIT: u64 = 1 << 40;
+/// Bytes by which addresses and strides of a tensor, and rows of a box, are divisible.
+pub(crate) const GRAIN: u64 = 16;
+
+/// A tensor in device memory, and the box of it that one copy moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TensorMap {
+    pub address: u64,
+    pub element: Element,
+    pub rank: usize,
+    /// Elements in each dimension, the innermost first. Those behind the rank are 1 here and below.
+    pub sizes: [u64; MAX_RANK],
+    /// Bytes from an element to the next one in each dimension.
+    pub strides: [u64; MAX_RANK],
+    /// Elements that a copy spans in each dimension.
+    pub box_sizes: [u32; MAX_RANK],
+    /// Of these, it takes each `element_strides`-th.
+    pub element_strides: [u32; MAX_RANK],
+    pub swizzle: Swizzle,
+    /// Elements outside are NaN in shared memory; otherwise zero.
+    pub fills_nan: bool,
+}
+
+/// Type of an element: `CUtensorMapDataType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Element {
+    U8,
+    U16,
+    U32,
+    S32,
+    U64,
+    S64,
+    F16,
+    F32,
+    F64,
+    Bf16,
+    /// Subnormals become zero on the way.
+    F32Ftz,
+    /// Rounded to 10 bits of fraction on the way.
+    Tf32,
+    Tf32Ftz,
+}
+
+/// Order of the pieces of 16 bytes in shared memory: `CUtensorMapSwizzle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Swizzle {
+    None,
+    Bytes32,
+    Bytes64,
+    Bytes128,
+}
+
+impl Element {
+    pub(crate) const ALL: [Element; 13] = [
+        Element::U8,
+        Element::U16,
+        Element::U32,
+        Element::S32,
+        Element::U64,
+        Element::S64,
+        Element::F16,
+        Element::F32,
+        Element::F64,
+        Element::Bf16,
+        Element::F32Ftz,
+        Element::Tf32,
+        Element::Tf32Ftz,
+    ];
+
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            Element::U8 => 1,
+            Element::U16 | Element::F16 | Element::Bf16 => 2,
+            Element::U32
+            | Element::S32
+            | Element::F32
+            | Element::F32Ftz
+            | Element::Tf32
+            | Element::Tf32Ftz => 4,
+            Element::U64 | Element::S64 | Element::F64 => 8,
+        }
+    }
+
+    pub(crate) fn is_float(self) -> bool {
+        self.nan().is_some()
+    }
+
+    /// The bits that stand for an element outside of the tensor, if floats are asked to be NaN.
+    /// CUDA does not tell which NaN it is; this one is what arithmetic gives on a GPU.
+    pub(crate) fn nan(self) -> Option<u64> {
+        match self {
+            Element::U8
+            | Element::U16
+            | Element::U32
+            | Element::S32
+            | Element::U64
+            | Element::S64 => None,
+            Element::F16 | Element::Bf16 => Some(0x7fff),
+            Element::F32 | Element::F32Ftz | Element::Tf32 | Element::Tf32Ftz => Some(0x7fff_ffff),
+            Element::F64 => Some(0x7fff_ffff_ffff_ffff),
+        }
+    }
+
+    /// An f32 as it arrives in shared memory.
+    pub(crate) fn converted(self, bits: u32) -> u32 {
+        let is_subnormal = bits & 0x7f80_0000 == 0;
+        let flushes = matches!(self, Element::F32Ftz | Element::Tf32Ftz);
+        let bits = match flushes && is_subnormal {
+            true => bits & 1 << 31,
+            false => bits,
+        };
+        let is_finite = bits & 0x7f80_0000 != 0x7f80_0000;
+        match self {
+            // To nearest, ties to even; infinities and NaN stay as they are.
+            Element::Tf32 | Element::Tf32Ftz if is_finite => {
+                (bits + 0xfff + (bits >> 13 & 1)) & !0x1fff
+            }
+            _ => bits,
+        }
+    }
+
+    /// True if elements change on their way to shared memory.
+    pub(crate) fn converts(self) -> bool {
+        matches!(self, Element::F32Ftz | Element::Tf32 | Element::Tf32Ftz)
+    }
+}
+
+impl Swizzle {
+    pub(crate) const ALL: [Swizzle; 4] = [
+        Swizzle::None,
+        Swizzle::Bytes32,
+        Swizzle::Bytes64,
+        Swizzle::Bytes128,
+    ];
+
+    /// The longest row of a box, in bytes.
+    pub(crate) fn span(self) -> Option<u32> {
+        match self {
+            Swizzle::None => None,
+            Swizzle::Bytes32 => Some(32),
+            Swizzle::Bytes64 => Some(64),
+            Swizzle::Bytes128 => Some(128),
+        }
+    }
+
+    /// Where the byte lies that would lie at `address` of shared memory without swizzling.
+    #[inline(always)]
+    pub(crate) fn place(self, address: u64) -> u64 {
+        let mask = match self {
+            Swizzle::None => 0,
+            Swizzle::Bytes32 => 1,
+            Swizzle::Bytes64 => 3,
+            Swizzle::Bytes128 => 7,
+        };
+        address ^ (address >> 7 & mask) << 4
+    }
+}
+
+const MARK: u64 = u64::from_le_bytes(*b"cuda-sim");
+
+// Places of the fields: mark, address, type, rank, swizzle and fill, element strides, sizes, box
+// sizes, strides.
+const ADDRESS: usize = 8;
+const ELEMENT: usize = 16;
+const RANK: usize = 17;
+const SWIZZLE: usize = 18;
+const FILL: usize = 19;
+const ELEMENT_STRIDES: usize = 20;
+const SIZES: usize = 28;
+const BOX_SIZES: usize = SIZES + 4 * MAX_RANK;
+const STRIDES: usize = 64;
+
+impl TensorMap {
+    pub(crate) fn to_bytes(self) -> [u8; TENSOR_MAP_BYTES] {
+        let mut bytes = [0; TENSOR_MAP_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MARK.to_le_bytes());
+        put(ADDRESS, &self.address.to_le_bytes());
+        let flags = [
+            self.element as u8,
+            self.rank as u8,
+            self.swizzle as u8,
+            self.fills_nan.into(),
+        ];
+        put(ELEMENT, &flags);
+        for i in 0..MAX_RANK {
+            put(ELEMENT_STRIDES + i, &[self.element_strides[i] as u8]);
+            // Sizes go up to 2³².
+            put(SIZES + 4 * i, &((self.sizes[i] - 1) as u32).to_le_bytes());
+            put(BOX_SIZES + 2 * i, &(self.box_sizes[i] as u16).to_le_bytes());
+            put(STRIDES + 8 * i, &self.strides[i].to_le_bytes());
+        }
+        bytes
+    }
+
+    /// `None` if the bytes are no tensor map.
+    pub(crate) fn from_bytes(bytes: &[u8; TENSOR_MAP_BYTES]) -> Option<TensorMap> {
+        let long = |at: usize| {
+            let field = bytes[at..].first_chunk().copied();
+            u64::from_le_bytes(field.unwrap_or_default())
+        };
+        let [element, rank, swizzle, fill] = [ELEMENT, RANK, SWIZZLE, FILL].map(|at| bytes[at]);
+        let numbers = |number: &dyn Fn(usize) -> u64| std::array::from_fn(number);
+        let map = TensorMap {
+            address: long(ADDRESS),
+            element: *Element::ALL.get(usize::from(element))?,
+            rank: rank.into(),
+            sizes: numbers(&|i| (long(SIZES + 4 * i) & 0xffff_ffff) + 1),
+            strides: numbers(&|i| long(STRIDES + 8 * i)),
+            box_sizes: numbers(&|i| long(BOX_SIZES + 2 * i) & 0xffff).map(|size| size as u32),
+            element_strides: std::array::from_fn(|i| bytes[ELEMENT_STRIDES + i].into()),
+            swizzle: *Swizzle::ALL.get(usize::from(swizzle))?,
+            fills_nan: fill != 0,
+        };
+        let within = |values: &[u32; MAX_RANK], most: u32| {
+            values.iter().all(|value| (1..=most).contains(value))
+        };
+        let is_valid = long(0) == MARK
+            && (1..=MAX_RANK).contains(&map.rank)
+            && within(&map.box_sizes, MAX_BOX)
+            && within(&map.element_strides, MAX_ELEMENT_STRIDE)
+            && map.strides.iter().all(|&stride| stride < STRIDE_LIMIT)
+            && map.row_bytes().is_multiple_of(GRAIN);
+        is_valid.then_some(map)
+    }
+
+    /// Elements that a copy takes of a dimension. Of the innermost one, it takes all.
+    pub(crate) fn box_elements(&self, dimension: usize) -> u32 {
+        match dimension {
+            0 => self.box_sizes[0],
+            _ => self.box_sizes[dimension].div_ceil(self.element_strides[dimension]),
+        }
+    }
+
+    /// Bytes of a row of the box.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        u64::from(self.box_sizes[0] * self.element.bytes())
+    }
+
+    /// Bytes of the whole box.
+    pub(crate) fn box_bytes(&self) -> u64 {
+        let rows = (1..self.rank).map(|i| u64::from(self.box_elements(i)));
+        self.row_bytes() * rows.product::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map() -> TensorMap {
+        TensorMap {
+            address: 0x7fff_1234_5670,
+            element: Element::Bf16,
+            rank: 5,
+            sizes: [MAX_DIMENSION, 1, 77, 1 << 31, 9],
+            strides: [2, STRIDE_LIMIT - 16, 0, 16, 4096],
+            box_sizes: [MAX_BOX, 1, 3, 200, 7],
+            element_strides: [1, 8, 2, 3, 1],
+            swizzle: Swizzle::Bytes64,
+            fills_nan: true,
+        }
+    }
+
+    #[test]
+    fn bytes_hold_every_field() {
+        let first = map();
+        assert_eq!(TensorMap::from_bytes(&first.to_bytes()), Some(first));
+        for element in Element::ALL {
+            for swizzle in Swizzle::ALL {
+                let map = TensorMap {
+                    element,
+                    swizzle,
+                    fills_nan: false,
+                    ..first
+                };
+                assert_eq!(TensorMap::from_bytes(&map.to_bytes()), Some(map));
+            }
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_no_tensor_map() {
+        assert_eq!(TensorMap::from_bytes(&[0; 128]), None);
+        assert_eq!(TensorMap::from_bytes(&[0xff; 128]), None);
+        let good = map().to_bytes();
+        for (at, value) in [(0, 0), (ELEMENT, 13), (RANK, 0), (RANK, 6), (SWIZZLE, 4)] {
+            let mut bytes = good;
+            bytes[at] = value;
+            assert_eq!(TensorMap::from_bytes(&bytes), None, "{value} at {at}");
+        }
+        for (at, value) in [
+            (ELEMENT_STRIDES + 1, 9),
+            (BOX_SIZES + 3, 2),
+            (STRIDES + 5, 1),
+        ] {
+            let mut bytes = good;
+            bytes[at] = value;
+            assert_eq!(TensorMap::from_bytes(&bytes), None, "{value} at {at}");
+        }
+    }
+
+    #[test]
+    fn elements_are_rounded_and_flushed_on_their_way() {
+        for (element, bits, wanted) in [
+            (Element::F32, 0x8000_0001, 0x8000_0001),
+            (Element::F32Ftz, 0x8000_0001, 0x8000_0000),
+            (Element::F32Ftz, 0x0080_0001, 0x0080_0001),
+            // Halfway: to the even neighbour.
+            (Element::Tf32, 0x3f80_1000, 0x3f80_0000),
+            (Element::Tf32, 0x3f80_3000, 0x3f80_4000),
+            (Element::Tf32, 0x3f80_1001, 0x3f80_2000),
+            (Element::Tf32, 0x3fff_f000, 0x4000_0000),
+            (Element::Tf32, 0x7f7f_ffff, 0x7f80_0000),
+            (Element::Tf32, 0x7f80_0001, 0x7f80_0001),
+            (Element::Tf32, 0x0000_3000, 0x0000_4000),
+            (Element::Tf32Ftz, 0x0000_3000, 0),
+        ] {
+            assert_eq!(element.converted(bits), wanted, "{element:?} {bits:#x}");
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Copies of the tensor memory accelerator: what each moves, against definitions of the tests' own.
+//!
+//! One thread begins the copies, so that nothing depends on what orders threads.
+
+mod bytes;
+mod encode;
+mod faults;
+mod launches;
+mod reductions;
+mod rig;
+mod tiles;
