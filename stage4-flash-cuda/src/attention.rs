@@ -113,12 +113,13 @@ impl Attention {
     /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or
     /// `bf16`; sums, masks and lse are f32. By [`Mode::Library`] or [`Mode::Padded`], with every
     /// option, or in `f16` by a rung of [`Rung::F16`]. Below compute capability 8.0 the library's
-    /// kernel in f32 converts what it loads and stores; the rungs need 8.0.
+    /// kernel in f32 converts what it loads and stores; the rungs need 8.0, and those of
+    /// [`Rung::HOPPER`] 9.0 itself.
     ///
     /// # Errors
     ///
     /// Those of [`Attention::forward`]; a mode that has no kernel for `T`; [`Error::Load`] of a
-    /// rung on a device below compute capability 8.0.
+    /// rung on a device whose compute capability it does not run on.
     pub fn forward_half<T: Half>(
         &self,
         stream: &Arc<CudaStream>,
@@ -166,6 +167,12 @@ impl Attention {
             shared_mem_bytes: variant.shared_bytes() as u32,
         };
         let launch = match variant.kernel {
+            Kernel::Rung(rung) if rung.is_hopper() => {
+                let tile = variant.tile;
+                return Ok(ladder::launch_with_maps(
+                    stream, &function, config, inputs, outputs, shape, tile,
+                )?);
+            }
             Kernel::Rung(_) => ladder::launch,
             Kernel::Library | Kernel::TensorCores(_) | Kernel::Converting(_) => library::launch,
         };
@@ -212,12 +219,12 @@ impl Attention {
             checks.error(argument, expected, head_dim)
         };
         let variant = match (self.mode, format) {
-            (Mode::Rung(rung), _) if Rung::HEAD_DIMS.contains(&head_dim) => {
+            (Mode::Rung(rung), _) if rung.head_dims().contains(&head_dim) => {
                 let own = Variant::rung(rung, head_dim);
                 own.with_tile(self.tile.unwrap_or(own.tile))
             }
-            (Mode::Rung(_), _) => {
-                return Err(error("head_dim", format!("one of {:?}", Rung::HEAD_DIMS)).into());
+            (Mode::Rung(rung), _) => {
+                return Err(error("head_dim", format!("one of {:?}", rung.head_dims())).into());
             }
             (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());

@@ -23,13 +23,16 @@ pub const LADDER: [Variant; 5] = [
 
 /// The lines of `ladder --f16`, at D = 128: the last rung in f32, and those in f16. Each changes
 /// one thing, as those of [`LADDER`] do.
-pub const LADDER_F16: [Variant; 7] = [
+pub const LADDER_F16: [Variant; 10] = [
     Variant::rung(Rung::AsyncCopy, 128),
     Variant::rung(Rung::Mma, 128),
     Variant::rung(Rung::Swizzle, 128),
     Variant::rung(Rung::Pipeline, 128),
     other_tile(Rung::Reuse, 128),
     Variant::rung(Rung::Reuse, 128),
+    Variant::rung(Rung::Tma, 128),
+    Variant::rung(Rung::Wgmma, 128),
+    Variant::rung(Rung::PingPong, 128),
     Variant::tensor_cores(Format::F16, 128),
 ];
 
@@ -55,8 +58,8 @@ pub fn variants(table: &[Class]) -> String {
                     both files.\n"
         .to_owned();
     let rungs = Rung::ALL.into_iter().flat_map(|rung| {
-        let head_dims = Rung::HEAD_DIMS.into_iter();
-        head_dims.map(move |head_dim| Variant::rung(rung, head_dim))
+        let head_dims = rung.head_dims().iter();
+        head_dims.map(move |&head_dim| Variant::rung(rung, head_dim))
     });
     let tuned = HEAD_DIMS.into_iter().flat_map(|head_dim| {
         let tiles = table.iter().map(move |class| class.entry(head_dim).tile);

@@ -92,7 +92,7 @@ impl Fused for Stage4 {
 
     fn has_head_dim(&self, head_dim: usize) -> bool {
         match self.attention.mode() {
-            Mode::Rung(_) => Rung::HEAD_DIMS.contains(&head_dim),
+            Mode::Rung(rung) => rung.head_dims().contains(&head_dim),
             Mode::Naive | Mode::Tiled | Mode::Library | Mode::Padded => true,
         }
     }

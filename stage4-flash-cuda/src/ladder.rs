@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+    CudaFunction, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,
 };
 use gpu::arguments::{ArgumentError, Checks, OptionalArg};
 use serde::{Deserialize, Serialize};
 use stage1_reference::Feature;
 
 use crate::library::Tile;
+use crate::tensor_map::TensorMap;
 use crate::{Error, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
@@ -32,11 +33,18 @@ pub enum Rung {
     Pipeline,
     /// `7_reuse.cu`: 32 queries a warp, so each fragment of k and v serves twice as many products.
     Reuse,
+    /// `8_tma.cu`: a warp of its own has boxes copied. Needs compute capability 9.0 itself, as the
+    /// next do.
+    Tma,
+    /// `9_wgmma.cu`: products of warpgroups, which read tiles where they lie.
+    Wgmma,
+    /// `10_ping_pong.cu`: the softmax of one tile runs under the products of another.
+    PingPong,
 }
 
 impl Rung {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Flash,
         Self::RegisterTiles,
         Self::AsyncCopy,
@@ -44,17 +52,44 @@ impl Rung {
         Self::Swizzle,
         Self::Pipeline,
         Self::Reuse,
+        Self::Tma,
+        Self::Wgmma,
+        Self::PingPong,
     ];
 
     /// Those whose tensors are f32.
     pub const F32: [Self; 3] = [Self::Flash, Self::RegisterTiles, Self::AsyncCopy];
 
     /// Those whose tensors are f16.
-    pub const F16: [Self; 4] = [Self::Mma, Self::Swizzle, Self::Pipeline, Self::Reuse];
+    pub const F16: [Self; 7] = [
+        Self::Mma,
+        Self::Swizzle,
+        Self::Pipeline,
+        Self::Reuse,
+        Self::Tma,
+        Self::Wgmma,
+        Self::PingPong,
+    ];
 
-    /// The head dimensions that a rung can have: those with committed PTX. 16
+    /// Those of Hopper, whose tiles are boxes of 64 columns.
+    pub const HOPPER: [Self; 3] = [Self::Tma, Self::Wgmma, Self::PingPong];
+
+    /// The head dimensions that most rungs can have: those with committed PTX. 16
     /// is no multiple of a warp.
     pub const HEAD_DIMS: [usize; 3] = [16, 64, 128];
+
+    /// The head dimensions that this rung can have: of [`Rung::HOPPER`] the last two.
+    pub fn head_dims(self) -> &'static [usize] {
+        match self.is_hopper() {
+            true => &Self::HEAD_DIMS[1..],
+            false => &Self::HEAD_DIMS,
+        }
+    }
+
+    /// True for those of [`Rung::HOPPER`].
+    pub(crate) fn is_hopper(self) -> bool {
+        Self::HOPPER.contains(&self)
+    }
 
     /// The options that a rung lacks.
     pub const LACKS: [Feature; 7] = [
@@ -77,6 +112,9 @@ impl Rung {
             Self::Swizzle => "swizzle",
             Self::Pipeline => "pipeline",
             Self::Reuse => "reuse",
+            Self::Tma => "tma",
+            Self::Wgmma => "wgmma",
+            Self::PingPong => "ping_pong",
         }
     }
 
@@ -90,6 +128,9 @@ impl Rung {
             Self::Swizzle => "5_swizzle.cu",
             Self::Pipeline => "6_pipeline.cu",
             Self::Reuse => "7_reuse.cu",
+            Self::Tma => "8_tma.cu",
+            Self::Wgmma => "9_wgmma.cu",
+            Self::PingPong => "10_ping_pong.cu",
         }
     }
 
@@ -97,6 +138,9 @@ impl Rung {
     pub(crate) const fn shared_bytes(self, head_dim: usize, tile: Tile) -> usize {
         match self {
             Self::Reuse => (tile.block_q + 2 * tile.block_kv) * head_dim * size_of::<u16>(),
+            Self::Tma | Self::Wgmma | Self::PingPong => {
+                (tile.block_q + 4 * tile.block_kv) * head_dim * size_of::<u16>()
+            }
             Self::Flash | Self::RegisterTiles | Self::AsyncCopy => 0,
             Self::Mma | Self::Swizzle | Self::Pipeline => 0,
         }
@@ -111,6 +155,9 @@ impl Rung {
             Self::RegisterTiles | Self::AsyncCopy => Tile::new(64, 32, 128),
             Self::Mma | Self::Swizzle | Self::Pipeline => Tile::new(64, 64, 128),
             Self::Reuse => Tile::new(128, 64, 128),
+            Self::Tma => Tile::new(128, 64, 160),
+            Self::Wgmma => Tile::new(128, 128, 288),
+            Self::PingPong => Tile::new(128, 128, 384),
         }
     }
 
@@ -195,3 +242,36 @@ pub(crate) fn launch<T>(
     Ok(())
 }
 // ANCHOR_END: launch
+
+/// [`launch`] of a rung of [`Rung::HOPPER`], whose q, k and v are tensor maps with boxes of the
+/// tile's rows.
+pub(crate) fn launch_with_maps<T: DeviceRepr>(
+    stream: &CudaStream,
+    function: &CudaFunction,
+    config: LaunchConfig,
+    inputs: Inputs<'_, T>,
+    outputs: Outputs<'_, T>,
+    shape: &Shape,
+    tile: Tile,
+) -> Result<(), DriverError> {
+    let Outputs { mut o, mut lse } = outputs;
+    let s = shape.sizes;
+    let matrices = s.batch * s.heads;
+    // Until the launch: streams that write a tensor are waited for, and wait for its readers.
+    let [(q, _q), (k, _k), (v, _v)] =
+        [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
+    let queries = TensorMap::new(q, [matrices, s.nq, s.head_dim], tile.block_q)?;
+    let keys = |address| TensorMap::new(address, [matrices, s.nk, s.head_dim], tile.block_kv);
+    // Without keys, k and v are not read, and may have no address.
+    let (k, v) = if s.nk == 0 { (q, q) } else { (k, v) };
+    let (k, v) = (keys(k)?, keys(v)?);
+    let (nq, nk) = (s.nq as i32, s.nk as i32);
+    let (scale, causal) = (shape.scale(), i32::from(shape.causal));
+    let mut builder = stream.launch_builder(function);
+    builder.arg(&queries).arg(&k).arg(&v);
+    builder.arg(&mut o).optional(lse.as_mut());
+    builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
+    // SAFETY: as for `launch`; the maps describe the tensors inside the views.
+    unsafe { builder.launch(config) }?;
+    Ok(())
+}

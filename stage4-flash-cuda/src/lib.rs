@@ -27,7 +27,7 @@
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
 //! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
-//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
+//! - `ladder.rs`: the host side of the rungs, `tensor_map.rs` of those that copy boxes. `library/`: that of the library's kernels, with their
 //!   tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
@@ -62,6 +62,7 @@ mod ladder;
 pub mod library;
 mod mode;
 mod shape;
+mod tensor_map;
 mod variant;
 
 pub use attention::{Attention, KERNELS};

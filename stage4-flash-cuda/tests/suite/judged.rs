@@ -73,6 +73,9 @@ const MMA: Mode = Mode::Rung(Rung::Mma);
 const SWIZZLE: Mode = Mode::Rung(Rung::Swizzle);
 const PIPELINE: Mode = Mode::Rung(Rung::Pipeline);
 const REUSE: Mode = Mode::Rung(Rung::Reuse);
+const TMA: Mode = Mode::Rung(Rung::Tma);
+const WGMMA: Mode = Mode::Rung(Rung::Wgmma);
+const PING_PONG: Mode = Mode::Rung(Rung::PingPong);
 
 /// And no further from f64 than PyTorch by more than a factor. ([`Mode::Library`]
 /// solves it on host arrays.)
@@ -122,7 +125,7 @@ fn refuses_arguments(#[values(Mode::Naive, Mode::Tiled)] mode: Mode) -> Result<(
 
 #[rstest]
 fn passes_the_suite_in_f16(
-    #[values(MMA, SWIZZLE, PIPELINE, REUSE, Mode::Library)] mode: Mode,
+    #[values(MMA, SWIZZLE, PIPELINE, REUSE, TMA, WGMMA, PING_PONG, Mode::Library)] mode: Mode,
     #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
     judge_in::<f16>(mode, part, false).into_result()
@@ -181,7 +184,18 @@ fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode], all: bool) {
 #[rstest]
 #[ignore = "takes a minute"]
 fn passes_all_of_the_suite_in_f16(
-    #[values(Mode::Library, Mode::Padded, MMA, SWIZZLE, PIPELINE, REUSE)] mode: Mode,
+    #[values(
+        Mode::Library,
+        Mode::Padded,
+        MMA,
+        SWIZZLE,
+        PIPELINE,
+        REUSE,
+        TMA,
+        WGMMA,
+        PING_PONG
+    )]
+    mode: Mode,
     #[values(Part::Table, Part::Strided, Part::Random)] part: Part,
 ) -> Result<(), Report> {
     judge_in::<f16>(mode, part, true).into_result()

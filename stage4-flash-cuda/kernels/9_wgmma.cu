@@ -1,0 +1,210 @@
+// wgmma: products of four warps at once, which read their factors from shared memory by themselves.
+//
+// Idea: mma.sync multiplies what lies in registers, so each warp loads all of k and v into its own,
+// and on Hopper it reaches two thirds of the tensor cores' rate at most. A wgmma multiplies 64
+// queries of a warpgroup, four warps, by a whole tile of k or v where it lies: no ldmatrix, no
+// fragments. It runs behind the warps' backs: they start it, and wait for it when they need its
+// sums. Only p, which is made in registers, is a factor from there.
+//
+// Constants: HEAD_DIM = D, 64 or 128; BLOCK_Q = 128 queries and BLOCK_KV keys of a tile, THREADS of
+//         a block: two warpgroups of consumers, and the producer's warp.
+// Grid:   x = ceil(nq / BLOCK_Q) * B * H.
+// Block:  (THREADS). A warpgroup has 64 queries, a warp 16 of them; lane 4 g + t has rows g and
+//         g + 8, shared with 3 neighbours.
+// Shared: (BLOCK_Q + 4 * BLOCK_KV) * D * 2 bytes, dynamic.
+// Reads:  q once; k and v once per block. Writes: o, lse once; o = 0 and lse = -inf for
+//         a query that sees no key.
+// p is finite in f16 as long as scores are below 2^27, as in rung 7.
+//
+// Since rung 8: the products.
+//
+// What limits it now: TODO
+//
+// arch: compute_90a
+// launch: grid=2 block=288 shared=82944
+// define: HEAD_DIM=64 BLOCK_Q=128 BLOCK_KV=128 THREADS=288
+#include "prelude.cuh"
+
+#include "wgmma.cuh"
+
+struct alignas(16) Vector {
+    unsigned x[4];  // 8 f16
+};
+
+constexpr int VECTORS = HEAD_DIM / 8;      // vectors of a row
+constexpr int PANEL = 8;                   // vectors of a row of a box: 128 bytes, in which vectors swap places
+constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile, side by side
+constexpr int STAGES = 2;                  // tiles of k, and of v, that are there or on their way
+constexpr int GROUPS = BLOCK_Q / 64;       // warpgroups of consumers
+constexpr float LOG2_E = 1.44269504f;
+constexpr float LN_2 = 0.693147181f;
+constexpr float LOWEST = -3.40282347e38f;  // of all finite f32
+constexpr float ROOM = 8.0f;               // log2 of the largest p
+static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 64 == 0, "whole panels; products of 64 or 128 columns");
+static_assert(BLOCK_Q % 64 == 0 && THREADS == 2 * BLOCK_Q + 32, "a warpgroup has 64 queries; one warp produces");
+
+// The place of a vector of a tile of ROWS rows, which is PANELS boxes.
+template <int ROWS>
+__device__ int at(int row, int vector) {
+    return (vector / PANEL * ROWS + row) * PANEL + (vector % PANEL ^ row % PANEL);
+}
+
+// Starts the copy of a tile of ROWS rows from `row` on.
+template <int ROWS>
+__device__ void copy_tile(Vector* target_smem, const TensorMap& tensor, int row, int matrix, Mbarrier* barrier_smem) {
+    for (int panel = 0; panel < PANELS; panel++) {
+        copy_box(target_smem + panel * ROWS * PANEL, tensor, panel * 64, row, matrix, barrier_smem);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
+    const __grid_constant__ TensorMap q,  // [B * H, nq, D] f16, in boxes of BLOCK_Q rows and 64 columns
+    const __grid_constant__ TensorMap k,  // [B * H, nk, D] f16, in boxes of BLOCK_KV rows and 64 columns
+    const __grid_constant__ TensorMap v,  // the same
+    Vector* o,                            // [B, H, nq, D] f16
+    float* lse,                           // [B, H, nq] f32, or null
+    int nq, int nk, float scale, int causal
+) {
+    extern __shared__ __align__(1024) Vector q_smem[];  // 1024: rows of a panel after which places repeat
+    Vector* k_smem = q_smem + BLOCK_Q * VECTORS;             // STAGES tiles
+    Vector* v_smem = k_smem + STAGES * BLOCK_KV * VECTORS;  // STAGES tiles
+    __shared__ Mbarrier q_full, full[STAGES], empty[STAGES];
+    const int tiles = (nq + BLOCK_Q - 1) / BLOCK_Q;
+    const int matrix = blockIdx.x / tiles;           // b * H + h
+    const int first = blockIdx.x % tiles * BLOCK_Q;  // first query of the tile
+    const int warp = threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
+    if (threadIdx.x == 0) {
+        mbarrier_init(&q_full, 1);
+        for (int s = 0; s < STAGES; s++) {
+            mbarrier_init(&full[s], 1);
+            mbarrier_init(&empty[s], 4 * GROUPS);
+        }
+        fence_mbarrier_init();
+    }
+    __syncthreads();  // so that no thread uses a barrier before it is initialised
+    if (warp == 4 * GROUPS) {
+        if (lane == 0) {
+            mbarrier_arrive_expect_tx(&q_full, BLOCK_Q * HEAD_DIM * 2);
+            copy_tile<BLOCK_Q>(q_smem, q, first, matrix, &q_full);
+            for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
+                const int s = n % STAGES;
+                mbarrier_wait(&empty[s], n / STAGES % 2 ^ 1);  // a new barrier counts as empty
+                mbarrier_arrive_expect_tx(&full[s], 2 * BLOCK_KV * HEAD_DIM * 2);
+                copy_tile<BLOCK_KV>(k_smem + s * BLOCK_KV * VECTORS, k, key, matrix, &full[s]);
+                copy_tile<BLOCK_KV>(v_smem + s * BLOCK_KV * VECTORS, v, key, matrix, &full[s]);
+            }
+        }
+        return;
+    }
+    const int row = warp * 16;  // first query of the warp, in the tile
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const float factor = fmaxf(fabsf(scale) * LOG2_E, 1e-37f);       // so small, it makes all scores 0, as 0 does
+    const int whole = causal ? min(nk, first + 1 + (nk - nq)) : nk;  // each query of the block sees the keys below
+    const unsigned q_group = shared_address(q_smem + warp / 4 * 64 * PANEL);  // first query of the warpgroup
+    float o_reg[VECTORS][4] = {};
+    float sum_reg[2] = {};  // of rows g + 8 w: this lane's keys
+    float max_reg[2] = {LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
+    mbarrier_wait(&q_full, 0);
+    for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
+        const int s = n % STAGES;
+        const unsigned k_stage = shared_address(k_smem + s * BLOCK_KV * VECTORS);
+        const unsigned v_stage = shared_address(v_smem + s * BLOCK_KV * VECTORS);
+        mbarrier_wait(&full[s], n / STAGES % 2);
+        // ANCHOR: scores
+        float s_reg[BLOCK_KV / 8][4];
+        wgmma_fence();
+#pragma unroll
+        for (int c = 0; c < HEAD_DIM; c += 16) {
+            const unsigned q_step = q_group + c / 64 * BLOCK_Q * 128 + c % 64 * 2;
+            const unsigned k_step = k_stage + c / 64 * BLOCK_KV * 128 + c % 64 * 2;
+            wgmma_rows(s_reg, at_address(descriptor(16), q_step), at_address(descriptor(16), k_step), c > 0);
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>(s_reg);
+        // ANCHOR_END: scores
+        if (scale < 0.0f) {
+            for (int e = 0; e < BLOCK_KV / 2; e++) {
+                s_reg[e / 4][e % 4] *= -1.0f;
+            }
+        }
+        if (key + BLOCK_KV > whole) {
+            for (int e = 0; e < BLOCK_KV / 2; e++) {
+                const int i = first + row + g + e / 2 % 2 * 8;
+                const int seen = causal ? min(nk, i + 1 + (nk - nq)) : nk;  // query i sees the keys below
+                if (key + e / 4 * 8 + 2 * t + e % 2 >= seen) {
+                    s_reg[e / 4][e % 4] = -INFINITY;
+                }
+            }
+        }
+        float tile_max_reg[2];
+        bool grows = false;
+#pragma unroll
+        for (int w = 0; w < 2; w++) {
+            float max = -INFINITY;
+            for (int e = 0; e < BLOCK_KV / 4; e++) {
+                max = fmaxf(max, s_reg[e / 2][w * 2 + e % 2]);
+            }
+            tile_max_reg[w] = factor * row_max(max);
+            grows |= tile_max_reg[w] > max_reg[w] + ROOM;
+        }
+        if (__any_sync(0xffffffffu, grows)) {
+#pragma unroll
+            for (int w = 0; w < 2; w++) {
+                const float max = fmaxf(max_reg[w], tile_max_reg[w]);
+                const float shrink = ex2_approx_ftz_f32(max_reg[w] - max);  // factor of earlier sums
+                max_reg[w] = max;
+                sum_reg[w] *= shrink;
+                for (int e = 0; e < HEAD_DIM / 4; e++) {
+                    o_reg[e / 2][w * 2 + e % 2] *= shrink;
+                }
+            }
+        }
+        unsigned p_reg[BLOCK_KV / 16][4];
+#pragma unroll
+        for (int e = 0; e < BLOCK_KV / 2; e += 2) {
+            float* pair = &s_reg[e / 4][e % 4];
+            for (int x = 0; x < 2; x++) {
+                pair[x] = ex2_approx_ftz_f32(fmaf(factor, pair[x], -max_reg[e / 2 % 2]));
+                sum_reg[e / 2 % 2] += pair[x];
+            }
+            p_reg[e / 8][e / 2 % 4] = cvt_rn_f16x2_f32(pair[0], pair[1]);
+        }
+        // ANCHOR: accumulate
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < BLOCK_KV; j += 16) {
+            wgmma_columns(o_reg, p_reg[j / 16], at_address(descriptor(BLOCK_KV * 128), v_stage + j * 128));
+        }
+        wgmma_commit_group();
+        wgmma_wait_group<0>(o_reg);
+        // ANCHOR_END: accumulate
+        if (lane == 0) {
+            mbarrier_arrive(&empty[s]);
+        }
+    }
+    // The warp's rows of q have been read by its own warpgroup alone, which has waited for that: its
+    // rows of o take their place.
+#pragma unroll
+    for (int w = 0; w < 2; w++) {
+        const int i = row + g + 8 * w;
+        const float sum = row_sum(sum_reg[w]);
+        const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum;
+        for (int c = 0; c < VECTORS; c++) {
+            const float* pair = &o_reg[c][w * 2];
+            q_smem[at<BLOCK_Q>(i, c)].x[t] = cvt_rn_f16x2_f32(pair[0] * inverse, pair[1] * inverse);
+        }
+        if (first + i < nq && t == 0 && lse != nullptr) {
+            lse[static_cast<long long>(matrix) * nq + first + i] = max_reg[w] * LN_2 + logf(sum);  // log(0) = -inf
+        }
+    }
+    __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
+    for (int x = lane; x < 16 * VECTORS; x += 32) {
+        const int i = first + row + x / VECTORS;
+        if (i < nq) {
+            o[(static_cast<long long>(matrix) * nq + i) * VECTORS + x % VECTORS] = q_smem[at<BLOCK_Q>(row + x / VECTORS, x % VECTORS)];
+        }
+    }
+}

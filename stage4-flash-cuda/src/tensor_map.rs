@@ -1,0 +1,58 @@
+//! Tensor maps: what the tensor memory accelerator of compute capability 9.0 is told of a tensor.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+use cudarc::driver::sys::{
+    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
+    CUtensorMapL2promotion, CUtensorMapSwizzle,
+};
+use cudarc::driver::{DeviceRepr, DriverError};
+
+/// Columns of a box: 128 bytes of f16, in which vectors of 16 bytes swap places.
+const BOX_COLUMNS: u32 = 64;
+
+/// A tensor of f16 in device memory, `[matrices, rows, columns]` and packed, and the boxes in which
+/// kernels copy it: so many rows of 64 columns.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct TensorMap(CUtensorMap);
+
+// SAFETY: plain bytes, which a kernel takes by value.
+unsafe impl DeviceRepr for TensorMap {}
+
+impl TensorMap {
+    /// Of the tensor at `address`, a multiple of 16 that is not read here. Each row, of a multiple
+    /// of 64 columns, is a part of the tensor; what a box has outside of it is 0.
+    pub(crate) fn new(
+        address: u64,
+        [matrices, rows, columns]: [usize; 3],
+        box_rows: usize,
+    ) -> Result<TensorMap, DriverError> {
+        let row_bytes = columns * size_of::<u16>();
+        // A dimension of size 0 is none. Nothing is copied from it.
+        let sizes = [columns, rows, matrices].map(|size| size.max(1) as u64);
+        let strides = [row_bytes as u64, sizes[1] * row_bytes as u64];
+        let mut map = MaybeUninit::uninit();
+        // SAFETY: the arrays have an element for each of three dimensions, and a stride for each
+        // but the first; the driver writes the map if it returns no error.
+        unsafe {
+            sys::cuTensorMapEncodeTiled(
+                map.as_mut_ptr(),
+                CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                3,
+                address as *mut c_void,
+                sizes.as_ptr(),
+                strides.as_ptr(),
+                [BOX_COLUMNS, box_rows as u32, 1].as_ptr(),
+                [1, 1, 1].as_ptr(),
+                CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+                CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+            .result()?;
+            Ok(TensorMap(map.assume_init()))
+        }
+    }
+}
