@@ -66,8 +66,8 @@ pub mod trace;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
-    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page, Race,
-    RaceSide, UnsetRead,
+    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page,
+    ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead,
 };
 pub use install::install;
 pub use install_error::InstallError;

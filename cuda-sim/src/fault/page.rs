@@ -47,6 +47,10 @@ impl FaultKind {
             FaultKind::MissingLanes { .. } => page!("missing-lanes"),
             FaultKind::DifferentMasks { .. } => page!("different-masks"),
             FaultKind::Deadlock => page!("deadlock"),
+            FaultKind::WarpgroupOutOfStep { .. } => page!("warpgroup-out-of-step"),
+            FaultKind::BadDescriptor { .. } => page!("bad-descriptor"),
+            FaultKind::ProductInFlight(_) => page!("product-in-flight"),
+            FaultKind::MissingProductFence { .. } => page!("missing-wgmma-fence"),
             FaultKind::GridDeadlock { .. } => page!("grid-deadlock"),
             FaultKind::BadBarrier { .. } => page!("bad-barrier"),
         }

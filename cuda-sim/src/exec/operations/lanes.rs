@@ -266,6 +266,7 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::CopyAsync(_)
         | Op::Mbarrier(_)
         | matrix_operations!()
+        | Op::WarpgroupProduct(_)
         | warp_operations!() => None,
     }
 }

@@ -16,6 +16,7 @@ mod mbarrier;
 mod memory;
 mod modifiers;
 mod operands;
+mod warpgroup;
 mod wmma;
 
 use std::cell::Cell;
@@ -59,6 +60,7 @@ impl<'a> Lowering<'a> {
             "ldmatrix" | "stmatrix" => self.matrix_rows(base, &mut mods, operands),
             "movmatrix" => self.matrix_transpose(&mut mods, operands),
             "wmma" => self.wmma(&mut mods, operands),
+            "wgmma" => self.warpgroup(&mut mods, operands),
             "mbarrier" => self.mbarrier(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {

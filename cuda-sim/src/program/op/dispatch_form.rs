@@ -66,6 +66,7 @@ macro_rules! define_forms {
                     | Op::Atomic { .. }
                     | Op::CopyAsync(_)
                     | matrix_operations!()
+                    | Op::WarpgroupProduct(_)
                     | Op::Mbarrier(_)
                     | warp_operations!() => None,
                 }
