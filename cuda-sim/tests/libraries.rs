@@ -237,7 +237,7 @@ fn what_is_not_in_a_library_is_an_error_that_names_it() -> Outcome {
 }
 
 #[test]
-fn a_launch_with_attributes_runs_and_clusters_are_refused() -> Outcome {
+fn a_launch_with_attributes_runs_and_a_cluster_divides_its_grid() -> Outcome {
     use sys::CUlaunchAttributeID_enum as Id;
     let context = own_context()?;
     let stream = context.default_stream();
@@ -279,9 +279,9 @@ fn a_launch_with_attributes_runs_and_clusters_are_refused() -> Outcome {
     run(1, Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, [1, 1, 1])?;
     let text = expect_error(
         run(1, Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, [2, 1, 1]),
-        CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE,
     );
-    assert!(text.contains("clusters"), "{text}");
+    assert!(text.contains("clusters of [2, 1, 1]"), "{text}");
     assert_eq!(stream.clone_dtoh(&y)?, [16.0, 32.0]);
     Ok(())
 }

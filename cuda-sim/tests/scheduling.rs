@@ -115,7 +115,7 @@ fn warps_at_different_barriers_are_a_deadlock() {
     let body = "mov.u32 %r1, %tid.x;\nshr.u32 %r1, %r1, 5;\nbar.sync %r1;";
     let kind = fault(body, shape(1, 64), CUresult::CUDA_ERROR_LAUNCH_FAILED);
     // The whole block must come to a barrier without a count; one warp is at 0, the other at 1.
-    assert_eq!(kind, FaultKind::Deadlock);
+    assert!(matches!(kind, FaultKind::Deadlock { .. }), "{kind:?}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         }
         FaultKind::MissingLanes { .. } => "missing lanes",
         FaultKind::DifferentMasks { .. } => "different masks",
-        FaultKind::Deadlock => "deadlock",
+        FaultKind::Deadlock { .. } => "deadlock",
         FaultKind::GridDeadlock { .. } => "grid deadlock",
         FaultKind::BadBarrier { .. } => "bad barrier",
         FaultKind::BadMbarrier { .. } => "bad mbarrier",

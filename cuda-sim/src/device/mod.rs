@@ -13,6 +13,11 @@ pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
 pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Maximum blocks per grid along x, y and z.
 pub(crate) const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+/// Blocks of a cluster, at most, on every device that has clusters; and with the attribute
+/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
+pub(crate) const PORTABLE_CLUSTER: u32 = 8;
+/// See [`PORTABLE_CLUSTER`].
+pub(crate) const MAX_CLUSTER: u32 = 16;
 /// Threads of a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
 /// Shared memory per block in bytes without opt-in, static and dynamic together.
@@ -189,8 +194,9 @@ impl Device {
             97 => self.capability.shared_per_block_optin,
             106 => self.capability.max_blocks_per_multiprocessor,
             111 => self.capability.shared_reserved_per_block,
-            115 => 1,                     // MEMORY_POOLS_SUPPORTED
-            131 | 134 => return Some(-1), // NUMA_ID, HOST_NUMA_ID: none
+            115 => 1,                                       // MEMORY_POOLS_SUPPORTED
+            120 => u32::from(self.capability.number >= 90), // CLUSTER_LAUNCH
+            131 | 134 => return Some(-1),                   // NUMA_ID, HOST_NUMA_ID: none
             _ => 0,
         };
         Some(value as i32)

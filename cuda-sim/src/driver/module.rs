@@ -3,7 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{CStr, CString},
-    sync::{Arc, Mutex, atomic::AtomicU32},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU32},
+    },
 };
 
 use crate::{
@@ -46,6 +49,8 @@ pub(crate) struct FunctionSettings {
     /// Dynamic shared memory that a launch may ask for, in bytes.
     pub(crate) max_dynamic_shared: AtomicU32,
     pub(crate) carveout: Mutex<i32>,
+    /// Clusters may have more than the portable number of blocks.
+    pub(crate) large_clusters: AtomicBool,
 }
 
 impl FunctionSettings {
@@ -56,6 +61,7 @@ impl FunctionSettings {
             name: CString::new(kernel.name.as_str()).unwrap_or_default(),
             max_dynamic_shared: AtomicU32::new(free),
             carveout: Mutex::new(-1),
+            large_clusters: AtomicBool::new(false),
         })
     }
 

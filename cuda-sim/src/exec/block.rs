@@ -2,6 +2,7 @@
 
 mod warpgroup;
 
+use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
@@ -11,8 +12,10 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Missing, OtherSide, WarpFault};
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
+use crate::exec::operations::mbarrier;
 use crate::exec::operations::predicate::condition;
 use crate::exec::permutation;
+use crate::exec::register_pool::RegisterPool;
 use crate::exec::warp::{Pause, Warp};
 use crate::fault::{FaultKind, MemoryKind};
 use crate::program::analysis::barrier_paths::BarrierPaths;
@@ -26,6 +29,9 @@ pub(crate) enum Progress {
     /// Its warps poll memory, alone or between barriers: they may be waiting for another block. Or
     /// the attempt is over.
     Waiting,
+    /// None of its warps can go on, unless another block of the cluster does something: the fault
+    /// if none will.
+    Stuck(Box<BlockFault>),
 }
 
 /// A fault with the warp where it happened.
@@ -82,6 +88,8 @@ pub(crate) struct Block {
     pub checks: SharedMemoryChecks,
     /// Its asynchronous copies, while it rests.
     copies: CopiesUnderWay,
+    /// Its free registers, while it rests.
+    registers: RegisterPool,
     /// The order in which its warps get their turn.
     turns: Vec<usize>,
     threads: u32,
@@ -110,6 +118,7 @@ impl Block {
                 .start(count, launch.shared_bytes() as usize, now);
         }
         self.copies.start(count);
+        self.registers.start(kernel, count);
         self.steps.start();
         self.turns.clear();
         self.turns.extend(0..count);
@@ -127,7 +136,7 @@ impl Block {
             }
             for &(r, special) in &kernel.specials {
                 let value = |lane| special_value(special, launch, index, first, lane as u32);
-                if matches!(special, Special::Ctaid(_) | Special::SmId) {
+                if special.is_of_block() {
                     warp.registers.write(r, u32::MAX, &[value(0); 32]);
                 } else if first_use {
                     warp.registers
@@ -173,6 +182,9 @@ impl Block {
                         self.states[w] = State::Finished;
                         moved = true;
                         self.miss_product(w)?;
+                        if let Some(cluster) = &mut worker.cluster {
+                            worker.changed |= cluster.leave(w);
+                        }
                         // A barrier may have waited for this warp only.
                         (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
                     }
@@ -196,10 +208,17 @@ impl Block {
             in_vain = in_vain && !moved && !worker.changed;
             worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
-                return Ok(Progress::Finished);
+                return match self.unfinished_copy(worker) {
+                    Some(fault) => Err(fault),
+                    None => Ok(Progress::Finished),
+                };
             }
             if !ready || in_vain {
-                return Err(self.deadlock());
+                let fault = self.deadlock(kernel, worker);
+                return match worker.cluster {
+                    Some(_) => Ok(Progress::Stuck(Box::new(fault))),
+                    None => Err(fault),
+                };
             }
             if !moved {
                 return Ok(Progress::Waiting);
@@ -211,12 +230,22 @@ impl Block {
         }
     }
 
+    /// The fault of a block that ends while a bulk copy may still read its shared memory.
+    fn unfinished_copy(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
+        let clocks = &worker.checks.shared.clocks;
+        let open = |&warp: &usize| clocks.unfinished(Engine::BulkGroups { warp });
+        let warp = (0..self.warps.len()).find(|warp| open(warp).is_some())?;
+        let pc = open(&warp)?;
+        Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+    }
+
     /// Exchanges shared memory and what is known of it with the host thread: before the block runs,
     /// and after.
     pub(crate) fn swap_memory(&mut self, worker: &mut HostThread<'_>) {
         std::mem::swap(&mut worker.memory.shared, &mut self.shared);
         std::mem::swap(&mut worker.checks.shared, &mut self.checks);
         std::mem::swap(&mut worker.copies, &mut self.copies);
+        std::mem::swap(&mut worker.registers, &mut self.registers);
     }
 
     /// Instructions that its warps have run.
@@ -453,9 +482,26 @@ impl Block {
         explained
     }
 
+    /// The warps that wait for phases of mbarriers, and the addresses of these.
+    fn phase_waits(&self, kernel: &Kernel) -> Vec<(u32, u64)> {
+        let address = |w: usize| {
+            let waits = self.states[w] == State::Ready;
+            let pc = self.warps[w].phase_wait().filter(|_| waits)?;
+            let Op::Mbarrier(op) = kernel.code[pc as usize].op else {
+                return None;
+            };
+            let lane = self.warps[w].position().1.trailing_zeros() & 31;
+            Some((
+                w as u32,
+                mbarrier::address(&self.warps[w].registers, &op, lane),
+            ))
+        };
+        (0..self.warps.len()).filter_map(address).collect()
+    }
+
     /// The fault of a block whose warps wait for ever: where the first of those is that wait for an
     /// mbarrier, otherwise the first one.
-    fn deadlock(&self) -> BlockFault {
+    fn deadlock(&self, kernel: &Kernel, worker: &HostThread<'_>) -> BlockFault {
         let states = || self.states.iter().enumerate();
         let at_mbarrier = states().find_map(|(w, s)| match s {
             State::Ready => Some((w, self.warps[w].phase_wait()?, self.warps[w].position().1)),
@@ -474,7 +520,13 @@ impl Block {
         };
         let waiting = at_mbarrier.or_else(at_barrier);
         let (w, pc, mask) = waiting.unwrap_or((0, 0, self.warps[0].waiting()));
-        fault(w, pc, mask, FaultKind::Deadlock, None)
+        let kind = match kernel.code[pc as usize].op {
+            Op::SetMaxRegisters { count, .. } => worker.registers.exhausted(count.into()),
+            _ => FaultKind::Deadlock {
+                barriers: mbarrier::waited_for(&worker.memory, &self.phase_waits(kernel)),
+            },
+        };
+        fault(w, pc, mask, kind, None)
     }
 }
 
@@ -524,6 +576,21 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
         Special::LaneMaskGt => !(u32::MAX >> (31 - lane)),
         Special::EnvReg(1) => (launch.grid_workspace >> 32) as u32,
         Special::EnvReg(2) => launch.grid_workspace as u32,
+        Special::ClusterCtaid(axis) => rank_in(launch, index)[usize::from(axis)],
+        Special::ClusterNctaid(axis) => launch.cluster[usize::from(axis)],
+        Special::ClusterCtaRank => {
+            let ([i, j, k], [x, y, _]) = (rank_in(launch, index), launch.cluster);
+            (k * y + j) * x + i
+        }
+        Special::ClusterNctaRank => launch.cluster.iter().product(),
+        Special::ClusterId(axis) => {
+            let axis = usize::from(axis);
+            index[axis] / launch.cluster[axis]
+        }
+        Special::NclusterId(axis) => {
+            let axis = usize::from(axis);
+            launch.grid[axis] / launch.cluster[axis]
+        }
         Special::GridId | Special::EnvReg(_) => 0,
         Special::DynamicSharedSize => launch.dynamic_shared,
         Special::TotalSharedSize => {
@@ -531,4 +598,9 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
             launch.shared_bytes().next_multiple_of(grain)
         }
     }
+}
+
+/// The place of a block in its cluster.
+fn rank_in(launch: &Launch, index: [u32; 3]) -> [u32; 3] {
+    std::array::from_fn(|axis| index[axis] % launch.cluster[axis])
 }

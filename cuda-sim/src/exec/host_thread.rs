@@ -8,8 +8,10 @@ use crate::exec::access::traffic::Counters;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::CheckedAccess;
+use crate::exec::cluster::Cluster;
 use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::operations::mma::MatrixUnit;
+use crate::exec::register_pool::RegisterPool;
 use crate::exec::registers::Registers;
 use crate::exec::tracer::Tracer;
 use crate::program::op::Access;
@@ -20,6 +22,9 @@ pub(crate) struct HostThread<'a> {
     pub checks: Checks<'a>,
     /// Those of the running block.
     pub copies: CopiesUnderWay,
+    pub registers: RegisterPool,
+    /// The cluster of the running block, if it is not alone.
+    pub cluster: Option<Box<Cluster>>,
     pub counters: Counters<'a>,
     /// By memory instruction.
     pub patterns: Vec<AccessPattern>,

@@ -14,6 +14,8 @@ pub struct Launch {
     pub kernel: Arc<Kernel>,
     /// Blocks (x, y, z); none is zero.
     pub grid: [u32; 3],
+    /// Blocks of a cluster (x, y, z), which divide those of the grid.
+    pub cluster: [u32; 3],
     /// Threads per block (x, y, z); at most 1024 in all, none is zero.
     pub block: [u32; 3],
     /// Bytes of dynamic shared memory.

@@ -21,9 +21,10 @@ use crate::exec::launch::Launch;
 use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::permutation;
 use crate::exec::printed::Printed;
+use crate::exec::register_pool::RegisterPool;
 use crate::exec::registers::Registers;
 use crate::exec::tally::Tallies;
-use crate::fault::{Fault, FaultKind, MemoryKind, MissingThreads};
+use crate::fault::{Agent, Fault, FaultKind, MemoryKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
@@ -80,6 +81,8 @@ impl LaunchAttempt {
                 },
             },
             copies: CopiesUnderWay::default(),
+            registers: RegisterPool::default(),
+            cluster: None,
             counters: Counters {
                 tallies: Tallies::new(kernel.code.len(), kernel.sites as usize),
                 loaded: LoadedLines::default(),
@@ -101,6 +104,24 @@ impl LaunchAttempt {
             None => number,
         };
         block.start(&self.launch, self.launch.index(place), now);
+    }
+
+    /// Makes the block of this rank ready to run, of the cluster `number` in the order in which
+    /// clusters start.
+    pub(crate) fn start_in_cluster(&self, block: &mut Block, number: u64, rank: u32, now: u32) {
+        let (grid, cluster) = (self.launch.grid, self.launch.cluster);
+        let size = u64::from(cluster.iter().product::<u32>());
+        let place = match self.launch.seed {
+            Some(seed) => permutation::place(number, self.launch.blocks() / size, seed),
+            None => number,
+        };
+        let in_grid = [0, 1].map(|axis| u64::from(grid[axis] / cluster[axis]));
+        let [x, y] = in_grid;
+        let first = [place % x, place / x % y, place / x / y].map(|at| at as u32);
+        let [i, j, _] = cluster;
+        let within = [rank % i, rank / i % j, rank / i / j];
+        let index = std::array::from_fn(|axis| first[axis] * cluster[axis] + within[axis]);
+        block.start(&self.launch, index, now);
     }
 
     /// Serial number of a block in the records of memory.
@@ -136,7 +157,10 @@ impl LaunchAttempt {
         let thread = warp * 32 + fault.lane;
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, (index, thread));
-            if let FaultKind::Race(race) = &mut fault.kind {
+            if let FaultKind::Race(race) = &mut fault.kind
+                && race.by == Agent::Thread
+                && race.other.by == Agent::Thread
+            {
                 let other = Accessor {
                     pc: other.pc,
                     is_one_of_many_reads: other.thread.is_none() && !race.other.write,
@@ -178,11 +202,12 @@ impl LaunchAttempt {
             FaultKind::MissingProductFence { access, register } if register.is_some() => {
                 *access = source;
             }
+            FaultKind::UnseenMbarrier { initialised } => *initialised = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;
                 copy.thread = other.thread.map(|thread| self.thread(thread));
             }
-            FaultKind::Race(race) => {
+            FaultKind::Race(race) | FaultKind::MissingProxyFence(race) => {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));
                 race.other.block = match (race.access.space, other.block) {

@@ -13,6 +13,7 @@ mod aligned_bytes;
 mod block;
 mod block_memory;
 mod checks;
+pub(crate) mod cluster;
 mod copies_under_way;
 mod half_float;
 pub(crate) mod host_simd;
@@ -24,6 +25,7 @@ mod launch_attempt;
 mod operations;
 mod permutation;
 mod printed;
+pub(crate) mod register_pool;
 mod registers;
 mod scheduling;
 pub(crate) mod tally;
@@ -47,6 +49,10 @@ pub use crate::settings::MmaMode;
 /// The fault of the first block, in the order in which blocks start, that had one.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
+    if launch.cluster != [1; 3] || launch.kernel.meets_its_cluster {
+        let _beside = launch.shadow.device_use.shared();
+        return scheduling::clusters::run(&launch);
+    }
     if launch.tracing.is_none()
         && !launch.kernel.blocks_communicate
         && launch.blocks() <= MAX_APART

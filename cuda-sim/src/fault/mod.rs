@@ -6,7 +6,7 @@ mod report;
 use std::fmt;
 
 pub use page::Page;
-use report::{and_at, at, unfenced};
+use report::{and_at, at, exhausted, unfenced, waited_for};
 
 /// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later
 /// launches work.
@@ -58,8 +58,27 @@ pub enum FaultKind {
     #[error("use of a variable that was never set")]
     UninitialisedRegister,
     /// Two accesses to the same bytes that nothing orders, at least one of them a write.
-    #[error("race: {}, and an earlier {} that nothing orders", .0.access, .0.other.verb())]
+    #[error("race: {}, and an earlier {} that nothing orders", .0.what(), .0.other.verb())]
     Race(Race),
+    /// A bulk copy or a product of a warpgroup reads or overwrites shared memory that ordinary
+    /// stores wrote, which are ordered before it, but without a fence for the asynchronous proxy.
+    #[error("no proxy fence: {}, which an earlier store wrote", .0.what())]
+    MissingProxyFence(Race),
+    /// A bulk copy completes bytes of an mbarrier whose initialisation the asynchronous proxy may
+    /// not see.
+    #[error(
+        "mbarrier of a bulk copy: its initialisation{} may not be visible to the copy",
+        at(initialised, "")
+    )]
+    UnseenMbarrier {
+        /// Place of the initialisation.
+        initialised: Option<(String, u32)>,
+    },
+    /// A thread ended while a bulk copy of its block may still read shared memory.
+    #[error(
+        "unfinished bulk copy: the block ends, and nobody has waited for this copy from its shared memory"
+    )]
+    UnfinishedBulkCopy,
     /// An access to the target of an asynchronous copy that its thread has not waited for, or a
     /// copy whose source changed meanwhile.
     #[error("copy in flight: {}", .0.what())]
@@ -171,8 +190,33 @@ pub enum FaultKind {
         other_members: u32,
     },
     /// All warps of the block wait for each other.
-    #[error("deadlock: every warp of the block waits")]
-    Deadlock,
+    #[error("deadlock: every warp of the block waits{}", waited_for(barriers))]
+    Deadlock {
+        /// The barriers in shared memory whose phases warps wait for.
+        barriers: Vec<WaitedBarrier>,
+    },
+    /// A warp waits for registers (`setmaxnreg.inc`) that no other one gives back.
+    #[error("setmaxnreg waits for ever: {}", exhausted(*wanted, per_thread, *free))]
+    RegistersExhausted {
+        /// Registers that each of its threads asks for.
+        wanted: u32,
+        /// Registers of each thread, by warp.
+        per_thread: Vec<u32>,
+        /// Registers of the block that nobody has.
+        free: u32,
+    },
+    /// Something that a cluster of blocks does not allow.
+    #[error("bad use of a cluster: {what}")]
+    BadCluster {
+        /// The mistake.
+        what: String,
+    },
+    /// A number of registers that `setmaxnreg` does not take.
+    #[error("bad setmaxnreg: {what}")]
+    BadRegisterCount {
+        /// The mistake.
+        what: String,
+    },
     /// The four warps of a warpgroup do not come to one `wgmma.mma_async` together, with the same
     /// descriptors.
     #[error(
@@ -292,6 +336,8 @@ impl UnsetRead {
 pub struct Race {
     /// The later access.
     pub access: BadAccess,
+    /// Who makes it.
+    pub by: Agent,
     /// The earlier access.
     pub other: RaceSide,
     /// They are one store of a warp: its threads store different values to one place.
@@ -322,6 +368,34 @@ pub struct BadCopy {
     pub at_once: bool,
 }
 
+/// Who makes an access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agent {
+    /// A thread.
+    Thread,
+    /// A bulk copy (`cp.async.bulk`), for the thread that began it.
+    BulkCopy,
+    /// A product of a warpgroup (`wgmma`), which reads its operands.
+    Product,
+}
+
+/// A barrier in shared memory for whose phase a warp waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitedBarrier {
+    /// Its array and place in it, if that is known; else its address.
+    pub name: String,
+    /// Arrivals that the phase waits for.
+    pub arrivals: u32,
+    /// Arrivals of each phase.
+    pub of: u32,
+    /// Bytes that the phase waits for; negative if more have come than were announced.
+    pub bytes: i32,
+    /// Parity of the phase that is not over.
+    pub parity: u32,
+    /// Warps that wait.
+    pub warps: Vec<u32>,
+}
+
 /// A register of a product that has not been waited for. The fault's own place is that of the
 /// access.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -350,6 +424,8 @@ pub enum ProductRegister {
 pub struct RaceSide {
     /// It wrote; otherwise it read.
     pub write: bool,
+    /// Who made the access.
+    pub by: Agent,
     /// File and line.
     pub source: Option<(String, u32)>,
     /// Its block; `None` if several.
@@ -410,13 +486,19 @@ impl Fault {
             | FaultKind::UninitialisedRead(_)
             | FaultKind::UninitialisedRegister
             | FaultKind::Race(_)
+            | FaultKind::MissingProxyFence(_)
+            | FaultKind::UnseenMbarrier { .. }
+            | FaultKind::UnfinishedBulkCopy
             | FaultKind::UnfinishedCopy(_)
             | FaultKind::InactiveLane { .. }
             | FaultKind::DivergentBarrier { .. }
             | FaultKind::DifferentBarriers { .. }
             | FaultKind::MissingLanes { .. }
             | FaultKind::DifferentMasks { .. }
-            | FaultKind::Deadlock
+            | FaultKind::Deadlock { .. }
+            | FaultKind::RegistersExhausted { .. }
+            | FaultKind::BadRegisterCount { .. }
+            | FaultKind::BadCluster { .. }
             | FaultKind::WarpgroupOutOfStep { .. }
             | FaultKind::BadDescriptor { .. }
             | FaultKind::ProductInFlight(_)

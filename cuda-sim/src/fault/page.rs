@@ -30,7 +30,12 @@ impl FaultKind {
             FaultKind::Misaligned(_) => page!("misaligned"),
             FaultKind::UninitialisedRead(_) => page!("uninitialised-read"),
             FaultKind::UninitialisedRegister => page!("uninitialised-register"),
+            FaultKind::Race(race) if race.is_asynchronous() => page!("asynchronous-race"),
             FaultKind::Race(_) => page!("race"),
+            FaultKind::MissingProxyFence(_) | FaultKind::UnseenMbarrier { .. } => {
+                page!("proxy-fence")
+            }
+            FaultKind::UnfinishedBulkCopy => page!("unfinished-bulk-copy"),
             FaultKind::UnfinishedCopy(_) => page!("copy-in-flight"),
             FaultKind::InactiveLane { .. } => page!("inactive-lane"),
             FaultKind::Runaway { .. } => page!("endless-loop"),
@@ -46,7 +51,11 @@ impl FaultKind {
             FaultKind::DifferentBarriers { .. } => page!("different-barriers"),
             FaultKind::MissingLanes { .. } => page!("missing-lanes"),
             FaultKind::DifferentMasks { .. } => page!("different-masks"),
-            FaultKind::Deadlock => page!("deadlock"),
+            FaultKind::Deadlock { .. } => page!("deadlock"),
+            FaultKind::RegistersExhausted { .. } | FaultKind::BadRegisterCount { .. } => {
+                page!("setmaxnreg")
+            }
+            FaultKind::BadCluster { .. } => page!("cluster"),
             FaultKind::WarpgroupOutOfStep { .. } => page!("warpgroup-out-of-step"),
             FaultKind::BadDescriptor { .. } => page!("bad-descriptor"),
             FaultKind::ProductInFlight(_) => page!("product-in-flight"),

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use crate::device::WARP_SIZE;
+
 use super::{
-    BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, ProductRegister,
-    Race, RaceSide, RegisterInFlight, UnsetRead,
+    Agent, BadAccess, BadCopy, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
+    ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead, WaitedBarrier,
 };
 
 impl std::error::Error for Fault {}
@@ -27,7 +29,7 @@ impl fmt::Display for Fault {
                 self.lanes.count_ones()
             )?;
         }
-        if let FaultKind::Race(race) = &self.kind {
+        if let FaultKind::Race(race) | FaultKind::MissingProxyFence(race) = &self.kind {
             write!(f, "\n  other   {}", race.other)?;
         }
         if let FaultKind::UninitialisedRead(UnsetRead { loaded, .. }) = &self.kind
@@ -43,7 +45,8 @@ impl fmt::Display for Fault {
         | FaultKind::Misaligned(a)
         | FaultKind::UninitialisedRead(UnsetRead { access: a, .. })
         | FaultKind::UnfinishedCopy(BadCopy { access: a, .. })
-        | FaultKind::Race(Race { access: a, .. }) = &self.kind
+        | FaultKind::Race(Race { access: a, .. })
+        | FaultKind::MissingProxyFence(Race { access: a, .. }) = &self.kind
         {
             let place = |near| Place { access: a, near };
             match &a.nearest {
@@ -64,7 +67,9 @@ impl Fault {
     fn cause(&self) -> String {
         let usual = self.kind.usual_cause();
         match (&self.kind, &self.missing) {
-            (FaultKind::Race(_), Some(MissingThreads::Past(barrier))) => {
+            (FaultKind::Race(race), Some(MissingThreads::Past(barrier)))
+                if !race.is_asynchronous() =>
+            {
                 format!(
                     "{}: it stands in a branch or loop that they do not take alike",
                     not_all_come(barrier)
@@ -135,6 +140,50 @@ fn not_all_come(barrier: &Option<(String, u32)>) -> String {
     text.trim_end().to_owned()
 }
 
+/// The phases that warps of a deadlock wait for.
+pub(super) fn waited_for(barriers: &[WaitedBarrier]) -> String {
+    let line = |barrier: &WaitedBarrier| {
+        let WaitedBarrier {
+            name,
+            arrivals,
+            of,
+            bytes,
+            parity,
+            warps,
+        } = barrier;
+        let warps: Vec<String> = warps.iter().map(u32::to_string).collect();
+        format!(
+            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} lacks {arrivals} of {of} arrivals and {bytes} bytes",
+            warps.join(", ")
+        )
+    };
+    barriers.iter().map(line).collect()
+}
+
+/// The registers that a warp asks for, and those that there are.
+pub(super) fn exhausted(wanted: u32, per_thread: &[u32], free: u32) -> String {
+    let held: u32 = per_thread
+        .iter()
+        .map(|registers| registers * WARP_SIZE)
+        .sum();
+    let mut groups: Vec<(u32, usize)> = Vec::new();
+    for &registers in per_thread {
+        match groups.last_mut() {
+            Some((same, warps)) if *same == registers => *warps += 1,
+            _ => groups.push((registers, 1)),
+        }
+    }
+    let groups: Vec<String> = groups
+        .iter()
+        .map(|(registers, warps)| format!("{warps} warps of {registers}"))
+        .collect();
+    format!(
+        "a warp asks for {wanted} registers a thread, while {} hold {held} and {free} of the block's {} are free",
+        groups.join(", "),
+        held + free
+    )
+}
+
 /// Addresses below this are no pointers: nothing is ever allocated there.
 const NO_POINTER: u64 = 64 << 10;
 
@@ -174,6 +223,50 @@ impl FaultKind {
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
             FaultKind::UninitialisedRegister => {
                 "a variable is used that has no value on the way here; give it one where it is declared"
+            }
+            FaultKind::Race(Race {
+                other:
+                    RaceSide {
+                        by: Agent::BulkCopy,
+                        write: true,
+                        ..
+                    },
+                ..
+            }) => {
+                "nobody here has waited for the copy: wait for the phase of the mbarrier on which it completes its bytes, or meet a thread that has"
+            }
+            FaultKind::Race(Race {
+                other:
+                    RaceSide {
+                        by: Agent::BulkCopy,
+                        ..
+                    },
+                ..
+            }) => {
+                "the copy may still read its source: its thread must run cp.async.bulk.wait_group.read, and a barrier must follow"
+            }
+            FaultKind::Race(Race {
+                other: RaceSide {
+                    by: Agent::Product, ..
+                },
+                ..
+            }) => {
+                "the product may still read its operands: wgmma.wait_group must come first, and then a barrier that tells it to who writes"
+            }
+            FaultKind::Race(race) if race.by != Agent::Thread && race.other.write => {
+                "a barrier must lie between the stores and what reads or overwrites them asynchronously, and a fence.proxy.async on the way"
+            }
+            FaultKind::Race(race) if race.by != Agent::Thread => {
+                "threads may still read the place that is overwritten: they must arrive at an mbarrier for which the copying thread waits"
+            }
+            FaultKind::MissingProxyFence(_) => {
+                "bulk copies and wgmma see ordinary stores to shared memory behind a fence.proxy.async alone; run it before the barrier that orders the two"
+            }
+            FaultKind::UnseenMbarrier { .. } => {
+                "run fence.mbarrier_init or fence.proxy.async behind mbarrier.init, and a barrier before the first copy"
+            }
+            FaultKind::UnfinishedBulkCopy => {
+                "the thread that copies must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read before its block ends"
             }
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"
@@ -227,7 +320,24 @@ impl FaultKind {
             FaultKind::DifferentMasks { .. } => {
                 "all lanes that a mask names must pass that mask; compute it for all of them alike"
             }
-            FaultKind::Deadlock => {
+            FaultKind::RegistersExhausted { .. } => {
+                "the sum over all warps must not exceed what the block started with: give back more with setmaxnreg.dec, or ask for less"
+            }
+            FaultKind::BadCluster { .. } => {
+                "all threads of a cluster arrive at barrier.cluster and wait, before the first access to another block's shared memory and behind the last"
+            }
+            FaultKind::BadRegisterCount { .. } => {
+                "setmaxnreg takes a multiple of 8 from 24 to 256: dec at most what the threads have, inc at least that"
+            }
+            FaultKind::Deadlock { barriers }
+                if barriers.iter().any(|b| b.arrivals == 0 && b.bytes > 0) =>
+            {
+                "fewer bytes were copied than expect_tx announced, or a copy completes its bytes on another barrier"
+            }
+            FaultKind::Deadlock { barriers } if barriers.iter().any(|b| b.bytes < 0) => {
+                "more bytes were copied than expect_tx announced: the phase ends when both are equal"
+            }
+            FaultKind::Deadlock { .. } => {
                 "warps wait at barriers with different numbers or counts, one warp left before its barrier, or an mbarrier gets fewer arrivals than its phase waits for"
             }
             FaultKind::WarpgroupOutOfStep { .. } => {
@@ -292,9 +402,32 @@ impl fmt::Display for ProductRegister {
     }
 }
 
+impl Race {
+    /// True if one of its sides is asynchronous.
+    pub(super) fn is_asynchronous(&self) -> bool {
+        (self.by, self.other.by) != (Agent::Thread, Agent::Thread)
+    }
+
+    /// The later access.
+    pub(super) fn what(&self) -> String {
+        format!("{}{}", self.access, self.by)
+    }
+}
+
 impl RaceSide {
-    pub(super) fn verb(&self) -> &'static str {
-        if self.write { "write" } else { "read" }
+    pub(super) fn verb(&self) -> String {
+        format!("{}{}", if self.write { "write" } else { "read" }, self.by)
+    }
+}
+
+/// Behind an access: nothing for a thread's.
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Agent::Thread => "",
+            Agent::BulkCopy => " by a bulk copy",
+            Agent::Product => " by a product of a warpgroup",
+        })
     }
 }
 
@@ -308,6 +441,7 @@ impl fmt::Display for RaceSide {
         }
         match self.thread {
             Some([x, y, z]) => write!(f, ", thread ({x}, {y}, {z})"),
+            None if self.by != Agent::Thread => Ok(()),
             None => write!(f, ", several threads"),
         }
     }

@@ -8,6 +8,8 @@ use super::analysis::phases::Phases;
 use super::instruction::{Constant, Instruction};
 use super::op::{Flow, R, Special};
 use super::ptxas_report::Resources;
+use crate::device::{REGISTERS, WARP_SIZE};
+use crate::exec::register_pool::STEP;
 use crate::fault::FaultKind;
 use crate::ptx::SourceLine;
 
@@ -26,6 +28,10 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// Threads per block that the kernel was compiled for (`__launch_bounds__`), at most 1024.
     pub max_threads: u32,
+    /// Blocks of a cluster that the kernel was compiled for (`__cluster_dims__`).
+    pub cluster: Option<[u32; 3]>,
+    /// True if its threads may meet those of other blocks of their cluster.
+    pub(crate) meets_its_cluster: bool,
     /// The compiler's report for the simulated device.
     pub(crate) resources: Option<Resources>,
     pub(crate) code: Vec<Instruction>,
@@ -132,6 +138,21 @@ impl Kernel {
     /// Registers per thread; 0 if the compiler's report is missing.
     pub(crate) fn registers(&self) -> u32 {
         self.resources.map_or(0, |resources| resources.registers)
+    }
+
+    /// Registers per thread with which a block of so many warps starts: of the compiler's report,
+    /// or else the most that a block of its bounds may have.
+    pub(crate) fn registers_at_launch(&self, warps: usize) -> u32 {
+        match self.registers() {
+            0 => {
+                let threads = self
+                    .max_threads
+                    .min(warps as u32 * WARP_SIZE)
+                    .max(WARP_SIZE);
+                (REGISTERS / threads).min(255) / STEP * STEP
+            }
+            registers => registers.next_multiple_of(STEP),
+        }
     }
 
     /// True if it asks for the workspace of `grid.sync()`.

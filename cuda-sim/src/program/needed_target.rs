@@ -35,7 +35,7 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
         &["m16n8k4 f64", "m16n8k8 f64", "m16n8k16 f64"],
         90,
     ),
-    (&["stmatrix", "elect"], &[], 90),
+    (&["stmatrix", "elect", "mapa"], &[], 90),
     (
         &["mbarrier"],
         &["try_wait", "expect_tx", "complete_tx", "relaxed"],
@@ -50,7 +50,7 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     ),
     (&["atom", "red"], &["v2", "v4", "v8", "b128"], 90),
     (
-        &["ld", "st", "atom", "red", "fence", "mbarrier"],
+        &["ld", "st", "atom", "red", "fence", "mbarrier", "barrier"],
         &["cluster"],
         90,
     ),

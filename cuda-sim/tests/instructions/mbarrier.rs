@@ -240,7 +240,13 @@ fn a_phase_that_nobody_ends_is_a_deadlock() {
         kind
     };
     for more in ["", "nanosleep.u32 20;", "mov.u32 %r2, 1;"] {
-        assert_eq!(*kind(more), FaultKind::Deadlock, "{more}");
+        let FaultKind::Deadlock { barriers } = *kind(more) else {
+            panic!("{more}: {:?}", kind(more));
+        };
+        let [waited] = &barriers[..] else {
+            panic!("{more}: {barriers:?}");
+        };
+        assert!(waited.arrivals > 0 && waited.bytes == 0, "{waited:?}");
     }
     for more in [
         "st.shared.u32 [%r0+8], %r2;",

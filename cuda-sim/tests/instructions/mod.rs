@@ -8,6 +8,7 @@ mod bits;
 mod byte_float;
 mod card_facts;
 mod cards;
+mod clusters;
 mod convert;
 mod float;
 mod flops;

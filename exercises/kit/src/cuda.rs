@@ -305,7 +305,7 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
         },
         Kind::DivergentBarrier { .. }
         | Kind::DifferentBarriers { .. }
-        | Kind::Deadlock
+        | Kind::Deadlock { .. }
         | Kind::GridDeadlock { .. } => (FaultKind::Barrier, None),
         Kind::Runaway { .. } => (FaultKind::EndlessLoop, None),
         Kind::LongLaunch { .. } => (FaultKind::LongLaunch, None),

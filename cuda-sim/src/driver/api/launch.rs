@@ -10,7 +10,7 @@ use crate::{
     device,
     driver::{
         api::parameters,
-        ffi::{Code, Error, Handle, In, Result, Status, guard},
+        ffi::{Code, Error, Handle, In, Out, Result, Status, guard},
         module::Function,
         state::{Driver, driver},
         streams::{Operation, PreparedLaunch},
@@ -28,6 +28,8 @@ pub(super) struct Shape {
     pub(super) dynamic_shared: u32,
     /// All its blocks must be resident at the same time.
     pub(super) cooperative: bool,
+    /// Blocks of a cluster, if the launch states it.
+    pub(super) cluster: Option<[u32; 3]>,
 }
 
 fn fits(sizes: [u32; 3], limits: [u32; 3]) -> bool {
@@ -53,6 +55,14 @@ fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
     Ok(threads)
 }
 
+/// Blocks that a cluster of the kernel may have.
+fn max_cluster(function: &Function) -> u32 {
+    match function.settings.large_clusters.load(Relaxed) {
+        true => device::MAX_CLUSTER,
+        false => device::PORTABLE_CLUSTER,
+    }
+}
+
 impl Shape {
     /// An error if it exceeds the limits of the device or of the kernel.
     fn check(&self, function: &Function) -> Result {
@@ -62,6 +72,7 @@ impl Shape {
             block,
             dynamic_shared,
             cooperative,
+            cluster: _,
         } = *self;
         if !fits(grid, device::MAX_GRID) {
             return Err(Error::value(format!(
@@ -89,6 +100,7 @@ impl Shape {
                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is set to more"
             )));
         }
+        self.cluster(function)?;
         let (blocks, resident) = (self.blocks(), self.resident_blocks(&function.kernel));
         if cooperative && blocks > resident {
             return Err(Status::CooperativeLaunchTooLarge.error(format!(
@@ -100,6 +112,35 @@ impl Shape {
             )));
         }
         Ok(())
+    }
+
+    /// Blocks of a cluster: what the launch or the kernel states.
+    fn cluster(&self, function: &Function) -> Result<[u32; 3]> {
+        let name = &function.kernel.name;
+        let own = function.kernel.cluster;
+        let cluster = self.cluster.or(own).unwrap_or([1; 3]);
+        let size = cluster.iter().map(|&n| u64::from(n)).product::<u64>();
+        let most = max_cluster(function);
+        let divides = |(&blocks, &of): (&u32, &u32)| of > 0 && blocks.is_multiple_of(of);
+        if own.is_some_and(|own| own != cluster)
+            || !(1..=u64::from(most)).contains(&size)
+            || !self.grid.iter().zip(&cluster).all(divides)
+        {
+            let own = own.map_or(String::new(), |own| {
+                format!(", and is compiled for {own:?}")
+            });
+            return Err(Status::InvalidClusterSize.error(format!(
+                "launch of `{name}`: clusters of {cluster:?} blocks in a grid of {:?}; a cluster has at most {most} \
+                 blocks, and divides the grid{own}",
+                self.grid
+            )));
+        }
+        if size > 1 && device().capability.number < 90 {
+            return Err(Error::unsupported(
+                "clusters of blocks below compute capability 9.0",
+            ));
+        }
+        Ok(cluster)
     }
 
     fn blocks(&self) -> u64 {
@@ -161,6 +202,7 @@ pub(super) fn prepare(
 ) -> Result<PreparedLaunch> {
     shape.check(function)?;
     shape.check_local_memory(&function.kernel, driver.arena.usage().0)?;
+    let cluster = shape.cluster(function)?;
     let kernel = &function.kernel;
     let params = if extra.is_null() {
         parameters::from_pointers(kernel, params)?
@@ -174,11 +216,13 @@ pub(super) fn prepare(
         block,
         dynamic_shared,
         cooperative,
+        cluster: _,
     } = shape;
     Ok(PreparedLaunch {
         context: function.context,
         kernel: Arc::clone(kernel),
         grid,
+        cluster,
         block,
         dynamic_shared,
         params,
@@ -208,6 +252,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
         block: [block_x, block_y, block_z],
         dynamic_shared,
         cooperative: false,
+        cluster: None,
     };
     guard(|| launch(function, shape, stream, params, extra))
 }
@@ -244,6 +289,7 @@ impl Dimensions {
             block,
             dynamic_shared,
             cooperative,
+            cluster: None,
         }
     }
 }
@@ -269,6 +315,7 @@ pub struct LaunchAttribute {
 
 impl LaunchAttribute {
     const COOPERATIVE: u32 = 2;
+    const CLUSTER_DIMENSION: u32 = 4;
 
     /// An error for what is not simulated.
     fn check(&self) -> Result {
@@ -276,13 +323,36 @@ impl LaunchAttribute {
         /// it), synchronisation policy, cluster scheduling, programmatic serialisation (a launch
         /// waits for the one before), priority, domains of fences, carveout.
         const NO_EFFECT: [u32; 10] = [0, 1, 2, 3, 5, 6, 8, 9, 10, 14];
-        const CLUSTER_DIMENSION: u32 = 4;
         match self.id {
             id if NO_EFFECT.contains(&id) => Ok(()),
-            CLUSTER_DIMENSION if self.value[..3] == [1, 1, 1] => Ok(()),
-            CLUSTER_DIMENSION => Err(Error::unsupported("clusters of more than one block")),
+            Self::CLUSTER_DIMENSION => Ok(()),
             id => Err(Error::unsupported(&format!("launch attribute {id}"))),
         }
+    }
+}
+
+/// The blocks of a cluster that attributes state.
+fn cluster(attributes: &[LaunchAttribute]) -> Option<[u32; 3]> {
+    let mut stated = attributes.iter().rev();
+    let stated = stated.find(|attribute| attribute.id == LaunchAttribute::CLUSTER_DIMENSION)?;
+    let [x, y, z, ..] = stated.value;
+    Some([x, y, z])
+}
+
+impl LaunchConfig {
+    /// The shape of the launch.
+    fn shape(&self) -> Result<Shape> {
+        // SAFETY: the caller passed the address of so many attributes.
+        let attributes = unsafe { In::at(self.attributes) };
+        let attributes = attributes.list("attrs", self.count as usize)?;
+        attributes.iter().try_for_each(LaunchAttribute::check)?;
+        let cooperative = |attribute: &LaunchAttribute| {
+            attribute.id == LaunchAttribute::COOPERATIVE && attribute.value[0] != 0
+        };
+        Ok(Shape {
+            cluster: cluster(&attributes),
+            ..self.dimensions.shape(attributes.iter().any(cooperative))
+        })
     }
 }
 
@@ -296,15 +366,43 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
 ) -> Code {
     guard(|| {
         let config = config.get("config")?;
-        // SAFETY: the caller passed the address of so many attributes.
-        let attributes = unsafe { In::at(config.attributes) };
-        let attributes = attributes.list("attrs", config.count as usize)?;
-        attributes.iter().try_for_each(LaunchAttribute::check)?;
-        let cooperative = |attribute: &LaunchAttribute| {
-            attribute.id == LaunchAttribute::COOPERATIVE && attribute.value[0] != 0
+        launch(function, config.shape()?, config.stream, params, extra)
+    })
+}
+
+/// Clusters of a launch that the device runs at the same time, as if each block could be on any
+/// multiprocessor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
+    clusters: Out<i32>,
+    function: Handle,
+    config: In<LaunchConfig>,
+) -> Code {
+    guard(|| {
+        let function = driver()?.function(function)?;
+        let shape = config.get("config")?.shape()?;
+        shape.check(&function)?;
+        let size = shape.cluster(&function)?.iter().product::<u32>();
+        let resident = shape.resident_blocks(&function.kernel) / u64::from(size);
+        clusters.set("numClusters", resident as i32)
+    })
+}
+
+/// The largest cluster that a launch may have.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
+    size: Out<i32>,
+    function: Handle,
+    config: In<LaunchConfig>,
+) -> Code {
+    guard(|| {
+        let function = driver()?.function(function)?;
+        config.get("config")?.shape()?.check(&function)?;
+        let most = match device().capability.number < 90 {
+            true => 1,
+            false => max_cluster(&function),
         };
-        let shape = config.dimensions.shape(attributes.iter().any(cooperative));
-        launch(function, shape, config.stream, params, extra)
+        size.set("clusterSize", most as i32)
     })
 }
 
@@ -328,6 +426,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
         block: [block_x, block_y, block_z],
         dynamic_shared,
         cooperative: true,
+        cluster: None,
     };
     guard(|| launch(function, shape, stream, params, ptr::null()))
 }

@@ -269,6 +269,9 @@ mod attribute {
     pub(super) const BINARY_VERSION: u32 = 6;
     pub(super) const MAX_DYNAMIC_SHARED_SIZE_BYTES: u32 = 8;
     pub(super) const PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
+    pub(super) const REQUIRED_CLUSTER_WIDTH: u32 = 11;
+    pub(super) const REQUIRED_CLUSTER_DEPTH: u32 = 13;
+    pub(super) const NON_PORTABLE_CLUSTER_SIZE_ALLOWED: u32 = 14;
     pub(super) const MAX: u32 = 16;
 }
 
@@ -316,6 +319,15 @@ pub(super) fn function_attribute(
             settings.max_dynamic_shared.load(Relaxed) as i32
         }
         attribute::PREFERRED_SHARED_MEMORY_CARVEOUT => *lock(&settings.carveout),
+        attribute::REQUIRED_CLUSTER_WIDTH..=attribute::REQUIRED_CLUSTER_DEPTH => {
+            let axis = attribute - attribute::REQUIRED_CLUSTER_WIDTH;
+            kernel
+                .cluster
+                .map_or(0, |sizes| sizes[axis as usize] as i32)
+        }
+        attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
+            settings.large_clusters.load(Relaxed).into()
+        }
         _ if attribute < attribute::MAX => 0,
         _ => {
             return Err(Error::value(format!(
@@ -356,6 +368,10 @@ pub(super) fn set_function_attribute(
         }
         attribute::PREFERRED_SHARED_MEMORY_CARVEOUT if (-1..=100).contains(&value) => {
             *lock(&settings.carveout) = value;
+            Ok(())
+        }
+        attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED if (0..=1).contains(&value) => {
+            settings.large_clusters.store(value == 1, Relaxed);
             Ok(())
         }
         _ => Err(Error::value(format!(

@@ -18,6 +18,8 @@ pub(crate) struct PreparedLaunch {
     pub(crate) context: Handle,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) grid: [u32; 3],
+    /// Blocks of a cluster.
+    pub(crate) cluster: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) dynamic_shared: u32,
     pub(crate) params: Vec<u8>,
@@ -65,6 +67,7 @@ impl PreparedLaunch {
         let launch = Launch {
             kernel: Arc::clone(&self.kernel),
             grid: self.grid,
+            cluster: self.cluster,
             block: self.block,
             dynamic_shared: self.dynamic_shared,
             params: self.params.clone(),

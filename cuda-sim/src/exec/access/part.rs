@@ -13,6 +13,8 @@ pub(crate) struct AccessPart {
     pub host: u64,
     /// Offset of host addresses for each lane (not counted from the first one): local memory.
     pub stride: u64,
+    /// Rank of the other block of the cluster whose shared memory it is.
+    pub peer: Option<usize>,
 }
 
 impl AccessPart {

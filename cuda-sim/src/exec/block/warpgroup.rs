@@ -5,7 +5,7 @@
 //! all four.
 
 use super::{Block, BlockFault, State, fault};
-use crate::exec::checks::async_proxy::Engine;
+use crate::exec::checks::engines::Engine;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::lane_mask::FULL;
@@ -170,9 +170,10 @@ impl Block {
             warpgroup: first / WARPS,
         };
         let operation = worker.checks.begin_async(engine, first..first + WARPS, pc);
-        let warp = &self.warps[first].registers;
-        for range in worker.matrix_unit.tiles.ranges(product, warp) {
-            let read = worker.checks.async_read(&operation, range);
+        let warp = self.warps[first].active(kernel, FULL, pc);
+        for range in worker.matrix_unit.tiles.ranges(product, warp.registers) {
+            let (checks, memory) = (&mut worker.checks, &worker.memory);
+            let read = checks.async_read(&warp, memory, &operation, range);
             read.map_err(|trap| BlockFault {
                 fault: WarpFault::new(*trap, pc, FULL),
                 warp: first as u32,
@@ -180,7 +181,7 @@ impl Block {
             })?;
         }
         for w in first..first + WARPS {
-            let begun = self.warps[w].begin_product(kernel, product, operation);
+            let begun = self.warps[w].begin_product(kernel, product, pc, operation);
             begun.map_err(|fault| BlockFault {
                 fault,
                 warp: w as u32,

@@ -13,8 +13,8 @@ use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
 use crate::exec::checks::unwritten_bytes::{LoadedBytes, unwritten_fault};
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::fault::{BadCopy, FaultKind, Race, RaceSide};
-use crate::program::op::{MemorySpace, R};
+use crate::fault::{Agent, BadCopy, FaultKind, Race, RaceSide};
+use crate::program::op::{Fence, MemorySpace, R};
 
 /// Checks of the memory that the running block accesses.
 pub(crate) struct Checks<'a> {
@@ -318,12 +318,17 @@ impl Checks<'_> {
         Err(fault)
     }
 
-    /// Runs a fence of the warp: orders what it did for its block, and, if it reaches further, for
-    /// other blocks.
-    pub(crate) fn fence(&mut self, warp: usize, device: bool) {
-        if self.enabled {
-            let block = self.device.records.serial;
-            self.shared.clocks.fence(block, warp, device);
+    /// Runs a fence of the warp.
+    pub(crate) fn fence(&mut self, warp: usize, fence: Fence) {
+        if !self.enabled {
+            return;
+        }
+        let (block, clocks) = (self.device.records.serial, &mut self.shared.clocks);
+        match fence {
+            Fence::Block => clocks.fence(block, warp, false),
+            Fence::Device => clocks.fence(block, warp, true),
+            Fence::AsyncProxy => clocks.fence_proxy(warp),
+            Fence::MbarrierInit => clocks.fence_mbarrier_init(warp),
         }
     }
 
@@ -333,7 +338,7 @@ impl Checks<'_> {
             return;
         }
         if checked.access.order.releases() {
-            self.fence(warp.number, true);
+            self.fence(warp.number, Fence::Device);
         }
         for address in checked.flags() {
             let released = self.shared.clocks.write_flag(warp.number, address);
@@ -482,8 +487,13 @@ impl Checks<'_> {
         let kind = FaultKind::Race(Race {
             access: memory.bad_access(warp, seen.space, seen.write, (seen.at, seen.bytes), None),
             // The rest is filled in where blocks and lines are known.
+            by: Agent::Thread,
             other: RaceSide {
                 write: other.write,
+                by: match seen.space {
+                    MemorySpace::Shared => self.shared.clocks.agent_of(other.side.thread),
+                    _ => Agent::Thread,
+                },
                 source: None,
                 block: None,
                 thread: None,
@@ -497,7 +507,7 @@ impl Checks<'_> {
         Box::new(LaneFault {
             kind,
             lane: seen.lane,
-            other: Some(other.side),
+            other: Some(self.shared.clocks.thread_side(other.side)),
         })
     }
 }

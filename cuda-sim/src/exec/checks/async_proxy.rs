@@ -4,27 +4,42 @@
 //! clocks ([`super::vector_clock`]), as if it were a warp. What one begins comes after all that its
 //! issuers have done, and before what a warp does only once that warp, or one that it has
 //! synchronised with, has waited for it. So a read of a tile before its barrier's phase is over, or
-//! a write to a tile that a product still reads, is an ordinary race with the engine.
+//! a write to a tile that a product still reads, is an ordinary race with the engine. What ordinary
+//! stores wrote must be ordered before, and a `fence.proxy.async` must lie on the way.
 
+use std::ops::Range;
+
+use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
-use crate::exec::lane_fault::Trap;
-
-/// Who accesses shared memory asynchronously. What one engine begins ends in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
-    /// Copies that complete bytes of the mbarrier at this address of shared memory.
-    Barrier(u64),
-    /// Products of a warpgroup.
-    Products { warpgroup: usize },
-    /// Copies in the bulk groups of a warp's threads.
-    BulkGroups { warp: usize },
-}
+use crate::exec::checks::checked_access::LaneAccess;
+use crate::exec::checks::engines::Engine;
+use crate::exec::checks::happens_before::Accessor;
+use crate::exec::checks::shared_memory::RangeProblem;
+use crate::exec::checks::unwritten_bytes::unwritten_fault;
+use crate::exec::lane_fault::{LaneFault, OtherSide, Trap};
+use crate::fault::{Agent, FaultKind, Race, RaceSide};
+use crate::program::op::MemorySpace;
 
 /// What an engine has been given to do by one instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsyncOperation {
-    pub engine: Engine,
-    pub pc: u32,
+    engine: Engine,
+    pc: u32,
+    /// The engine's place in the clocks, and the operation's number in the place of a lane. Without
+    /// a place nothing is checked.
+    place: Option<(usize, u32)>,
+    time: u32,
+}
+
+impl Engine {
+    /// What its operations are called.
+    pub(crate) fn agent(self) -> Agent {
+        match self {
+            Engine::Barrier(_) | Engine::BulkGroups { .. } => Agent::BulkCopy,
+            Engine::Products { .. } => Agent::Product,
+        }
+    }
 }
 
 impl Checks<'_> {
@@ -32,36 +47,134 @@ impl Checks<'_> {
     pub(crate) fn begin_async(
         &mut self,
         engine: Engine,
-        issuers: std::ops::Range<usize>,
+        issuers: Range<usize>,
         pc: u32,
     ) -> AsyncOperation {
-        let _ = issuers;
-        AsyncOperation { engine, pc }
+        let clocks = &mut self.shared.clocks;
+        let place = clocks.begin_async(engine, issuers, pc);
+        AsyncOperation {
+            engine,
+            pc,
+            place,
+            time: place.map_or(0, |(place, _)| clocks.clock(place)),
+        }
     }
 
-    /// It reads these bytes of shared memory.
+    /// It reads these bytes of shared memory, in whole words.
     pub(crate) fn async_read(
         &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        bytes: std::ops::Range<u64>,
+        bytes: Range<u64>,
     ) -> Result<(), Trap> {
-        let _ = (operation, bytes);
-        Ok(())
+        self.async_access(warp, memory, operation, bytes, false)
     }
 
-    /// It writes these bytes of shared memory.
+    /// It writes these bytes of shared memory, in whole words. Reads that were noted must be on
+    /// record ([`crate::exec::host_thread::HostThread::record_shared_reads`]).
     pub(crate) fn async_write(
         &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        bytes: std::ops::Range<u64>,
+        bytes: Range<u64>,
     ) -> Result<(), Trap> {
-        let _ = (operation, bytes);
-        Ok(())
+        self.async_access(warp, memory, operation, bytes, true)
+    }
+
+    fn async_access(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
+        bytes: Range<u64>,
+        write: bool,
+    ) -> Result<(), Trap> {
+        let Some((place, number)) = operation.place else {
+            if write {
+                self.shared.mark_written(bytes);
+            }
+            return Ok(());
+        };
+        let who = Accessor {
+            warp: place,
+            pc: operation.pc,
+            sync: false,
+        };
+        let Err((word, problem)) = self.shared.access_range(who, number, bytes, write) else {
+            return Ok(());
+        };
+        let lane = warp.mask.trailing_zeros() & 31;
+        let seen = LaneAccess {
+            space: MemorySpace::Shared,
+            at: word as u64 * 4,
+            bytes: 4,
+            lane,
+            sharers: 1 << lane,
+            write,
+        };
+        let other = match problem {
+            RangeProblem::Unwritten => return Err(unwritten_fault(warp, memory, seen)),
+            RangeProblem::Race(other) | RangeProblem::NoProxyFence(other) => other,
+        };
+        let race = Race {
+            access: memory.bad_access(warp, seen.space, write, (seen.at, seen.bytes), None),
+            by: operation.engine.agent(),
+            // The rest is filled in where blocks and lines are known.
+            other: RaceSide {
+                write: other.write,
+                by: self.shared.clocks.agent_of(other.side.thread),
+                source: None,
+                block: None,
+                thread: None,
+            },
+            at_once: false,
+            adjacent: false,
+            update: false,
+            within_block: true,
+        };
+        let kind = match problem {
+            RangeProblem::NoProxyFence(_) => FaultKind::MissingProxyFence(race),
+            _ => FaultKind::Race(race),
+        };
+        Err(Box::new(LaneFault {
+            kind,
+            lane,
+            other: Some(self.shared.clocks.thread_side(other.side)),
+        }))
     }
 
     /// A warp has waited for all that the engine began up to this operation.
     pub(crate) fn wait_async(&mut self, operation: &AsyncOperation, warp: usize) {
-        let _ = (operation, warp);
+        if let Some((place, _)) = operation.place {
+            let clocks = &mut self.shared.clocks;
+            clocks.wait_async(warp, place, operation.time);
+        }
+    }
+
+    /// A fault if an operation that completes bytes of the mbarrier at this address may not see its
+    /// initialisation.
+    pub(crate) fn check_initialisation(
+        &self,
+        warp: &ActiveWarp<'_>,
+        operation: &AsyncOperation,
+        barrier: u64,
+    ) -> Result<(), Trap> {
+        let clocks = &self.shared.clocks;
+        let unseen = operation
+            .place
+            .and_then(|(place, _)| clocks.unseen_initialisation(place, barrier));
+        let Some(pc) = unseen else { return Ok(()) };
+        Err(Box::new(LaneFault {
+            kind: FaultKind::UnseenMbarrier { initialised: None },
+            lane: warp.mask.trailing_zeros() & 31,
+            other: Some(OtherSide {
+                pc,
+                thread: None,
+                block: None,
+            }),
+        }))
     }
 
     /// The operation has completed its bytes on the mbarrier at this address, whose phase is over
@@ -72,6 +185,9 @@ impl Checks<'_> {
         barrier: u64,
         ends: bool,
     ) {
-        let _ = (operation, barrier, ends);
+        if let Some((place, _)) = operation.place {
+            let clocks = &mut self.shared.clocks;
+            clocks.complete_on_mbarrier(barrier, place, operation.time, ends);
+        }
     }
 }

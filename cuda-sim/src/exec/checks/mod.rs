@@ -18,6 +18,7 @@ pub(crate) mod device_clock;
 pub(crate) mod device_memory;
 pub(crate) mod device_races;
 pub(crate) mod device_records;
+pub(crate) mod engines;
 pub(crate) mod happens_before;
 pub(crate) mod independence;
 pub(crate) mod independence_records;

@@ -7,11 +7,17 @@
 //! its warps have seen, and their own past; a `.sync` operation orders the lanes of one warp that
 //! take part; a fence followed by an atomic or volatile access releases, and an atomic or volatile
 //! access acquires. (A vector clock per warp, as in FastTrack: Flanagan and Freund, PLDI 2009.)
+//! [`Engines`] have rows of their own behind the warps': what one begins comes after the past of
+//! its issuers, and before what a warp does that has waited for it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::exec::checks::device_clock::{DeviceClock, WarpTimes, merge};
+use crate::exec::checks::engines::{Engine, Engines};
+use crate::exec::lane_fault::OtherSide;
 use crate::exec::lane_mask::lanes as of_mask;
+use crate::fault::Agent;
 
 /// Clock of a warp: the accesses that come before a moment.
 #[derive(Clone, Default)]
@@ -20,12 +26,39 @@ pub(crate) struct Past {
     view: WarpTimes,
     /// Of all blocks, as far as fences have made it visible to the whole device.
     visible: DeviceClock,
+    /// Of the own block, as far as fences have made it visible to the asynchronous proxy.
+    proxied: Proxied,
 }
+
+/// Ordinary accesses that the asynchronous proxy sees; `None` before the first fence for it.
+type Proxied = Option<Box<WarpTimes>>;
 
 impl Past {
     fn merge(&mut self, other: &Past) {
         merge(&mut self.view, &other.view);
         self.visible.merge(&other.visible);
+        merge_proxied(&mut self.proxied, &other.proxied);
+    }
+}
+
+impl Past {
+    /// Each of them learns what the others know of all blocks.
+    pub(crate) fn share_visible(pasts: &mut [Past]) {
+        let mut all = DeviceClock::default();
+        for past in pasts.iter() {
+            all.merge(&past.visible);
+        }
+        for past in pasts {
+            past.visible.merge(&all);
+        }
+    }
+}
+
+fn merge_proxied(known: &mut Proxied, more: &Proxied) {
+    match (known.as_mut(), more) {
+        (Some(known), Some(more)) => merge(known, more),
+        (None, Some(_)) => known.clone_from(more),
+        (_, None) => {}
     }
 }
 
@@ -38,6 +71,9 @@ pub(crate) struct BlockClocks {
     seen: Vec<WarpTimes>,
     /// Each warp's knowledge of all blocks' past, as far as it is visible to the whole device.
     visible: Vec<DeviceClock>,
+    /// Each warp's knowledge of what the asynchronous proxy sees.
+    proxied: Vec<Proxied>,
+    engines: Engines,
     /// For each warp, the time up to which it knows the past of all.
     floor: WarpTimes,
     /// Up to when lane l of a warp knows the past of lane m, at [l][m]: for warps whose lanes met
@@ -58,6 +94,17 @@ struct Phases {
     over: Past,
     /// In the present one.
     present: Past,
+    start: Initialisation,
+}
+
+/// When a barrier was initialised.
+#[derive(Clone, Copy, Default)]
+struct Initialisation {
+    warp: usize,
+    time: u32,
+    pc: u32,
+    /// By a fence of its own.
+    is_visible: bool,
 }
 
 impl BlockClocks {
@@ -74,6 +121,9 @@ impl BlockClocks {
         self.seen.resize(warps, [before; 32]);
         self.visible.clear();
         self.visible.resize(warps, DeviceClock::default());
+        self.proxied.clear();
+        self.proxied.resize(warps, None);
+        self.engines.start(warps);
         self.fenced.clear();
         self.fenced.resize(warps, None);
         self.flags.clear();
@@ -165,6 +215,7 @@ impl BlockClocks {
         Past {
             view,
             visible: self.visible[warp].clone(),
+            proxied: self.proxied[warp].clone(),
         }
     }
 
@@ -172,12 +223,19 @@ impl BlockClocks {
     fn learn(&mut self, warp: usize, past: &Past) {
         merge(&mut self.seen[warp], &past.view);
         self.visible[warp].merge(&past.visible);
+        merge_proxied(&mut self.proxied[warp], &past.proxied);
         self.find_floor(warp);
     }
 
     /// Clock that a barrier passes on for `warp`, which has arrived and goes on without waiting.
     pub(crate) fn arrive(&mut self, warp: usize, passed_on: &mut Past) {
         passed_on.merge(&self.past(warp));
+        self.begin_interval(warp);
+    }
+
+    /// The warp goes on behind a barrier that passes this on.
+    pub(crate) fn pass(&mut self, warp: usize, past: &Past) {
+        self.learn(warp, past);
         self.begin_interval(warp);
     }
 
@@ -197,10 +255,21 @@ impl BlockClocks {
                 visible.merge(more);
             });
             self.visible.fill(visible);
-            self.seen.fill([self.now; 32]);
-            self.floor = [self.now; 32];
+            let mut proxied = passed_on.proxied.clone();
+            self.proxied
+                .iter()
+                .for_each(|more| merge_proxied(&mut proxied, more));
+            self.proxied.fill(proxied);
+            let mut seen = [self.now; 32];
+            for engine in self.engines.places() {
+                let rows = self.seen[..self.warps].iter().chain([&passed_on.view]);
+                seen[engine] = rows.map(|row| row[engine]).max().unwrap_or(0);
+            }
+            self.seen[..self.warps].fill(seen);
+            let floor = self.engines.known_until(&seen).unwrap_or(self.now);
+            self.floor[..self.warps].fill(floor.min(self.now));
             self.tick();
-            self.clock = [self.now; 32];
+            self.clock[..self.warps].fill(self.now);
             return true;
         }
         let mut all = passed_on.clone();
@@ -245,9 +314,124 @@ impl BlockClocks {
         }
     }
 
-    /// The barrier at `address` of shared memory begins.
-    pub(crate) fn start_mbarrier(&mut self, address: u64) {
-        self.mbarriers.insert(address, Phases::default());
+    /// The barrier at `address` of shared memory begins, by the instruction at `pc`.
+    pub(crate) fn start_mbarrier(&mut self, warp: usize, address: u64, pc: u32) {
+        let start = Initialisation {
+            warp,
+            time: self.clock[warp],
+            pc,
+            is_visible: false,
+        };
+        let phases = Phases {
+            start,
+            ..Phases::default()
+        };
+        self.mbarriers.insert(address, phases);
+    }
+
+    /// The warp makes the barriers that it has initialised visible to the asynchronous proxy.
+    pub(crate) fn fence_mbarrier_init(&mut self, warp: usize) {
+        for phases in self.mbarriers.values_mut() {
+            phases.start.is_visible |= phases.start.warp == warp;
+        }
+    }
+
+    /// The warp makes all that it has seen visible to the asynchronous proxy.
+    pub(crate) fn fence_proxy(&mut self, warp: usize) {
+        let view = self.past(warp).view;
+        merge_proxied(&mut self.proxied[warp], &Some(Box::new(view)));
+        self.begin_interval(warp);
+    }
+
+    /// An engine begins an operation of the warps in `issuers`. Returns its place, and a number in
+    /// the place of a lane; `None` if there is no place for it.
+    pub(crate) fn begin_async(
+        &mut self,
+        engine: Engine,
+        issuers: Range<usize>,
+        pc: u32,
+    ) -> Option<(usize, u32)> {
+        let place = self.engines.place(engine)?;
+        let mut all = Past::default();
+        issuers.clone().for_each(|warp| all.merge(&self.past(warp)));
+        if self.seen.len() <= place {
+            self.seen.resize(place + 1, [0; 32]);
+        }
+        self.seen[place] = all.view;
+        self.begin_interval(place);
+        let visible = all.proxied.map_or([0; 32], |visible| *visible);
+        let number = self.engines.begin(place, self.now, pc, visible);
+        issuers.for_each(|warp| self.begin_interval(warp));
+        (0..self.warps)
+            .chain(self.engines.places())
+            .for_each(|row| self.find_floor(row));
+        Some((place, number))
+    }
+
+    /// True if the newest operation at `place` sees what thread `other` stored at `time`.
+    pub(crate) fn proxy_sees(&self, place: usize, other: u32, time: u32) -> bool {
+        self.engines.sees(place, other as usize / 32, time)
+    }
+
+    /// Who a thread of a record is, which may stand for an engine.
+    pub(crate) fn agent_of(&self, thread: Option<u32>) -> Agent {
+        let engine = thread.and_then(|thread| self.engines.at(thread as usize / 32));
+        engine.map_or(Agent::Thread, Engine::agent)
+    }
+
+    /// The side of a race without its thread, if that stands for an engine.
+    pub(crate) fn thread_side(&self, side: OtherSide) -> OtherSide {
+        let is_real = |thread: &u32| (*thread as usize) < 32 * self.warps;
+        OtherSide {
+            thread: side.thread.filter(is_real),
+            ..side
+        }
+    }
+
+    /// Where the barrier at `address` was initialised, if the newest operation at `place` does not
+    /// see that.
+    pub(crate) fn unseen_initialisation(&self, place: usize, address: u64) -> Option<u32> {
+        let start = self.mbarriers.get(&address)?.start;
+        let sees = start.is_visible || self.engines.sees(place, start.warp, start.time);
+        (!sees).then_some(start.pc)
+    }
+
+    /// The warp has waited for what `place` has done up to `time`.
+    pub(crate) fn wait_async(&mut self, warp: usize, place: usize, time: u32) {
+        let seen = &mut self.seen[warp][place];
+        *seen = time.max(*seen);
+        self.find_floor(warp);
+    }
+
+    /// What `place` did up to `time` comes before what waits for the phase of the barrier at
+    /// `address`. The phase is over, if it `ends`.
+    pub(crate) fn complete_on_mbarrier(
+        &mut self,
+        address: u64,
+        place: usize,
+        time: u32,
+        ends: bool,
+    ) {
+        let phases = self.mbarriers.entry(address).or_default();
+        let known = &mut phases.present.view[place];
+        *known = time.max(*known);
+        if ends {
+            let present = std::mem::take(&mut phases.present);
+            phases.over.merge(&present);
+        }
+    }
+
+    /// The instruction of the newest operation of `engine`, if no warp has waited for it.
+    pub(crate) fn unfinished(&self, engine: Engine) -> Option<u32> {
+        let seen = |place: usize| self.seen[..self.warps].iter().map(move |row| row[place]);
+        let latest = |place| seen(place).max().unwrap_or(0);
+        self.engines.newest_after(engine, latest)
+    }
+
+    /// True if some warp does not know the end of all that engines have begun.
+    pub(crate) fn has_open_engines(&self) -> bool {
+        let open = |row| self.engines.known_until(row).is_some();
+        self.seen[..self.warps].iter().any(open)
     }
 
     /// The warp arrives at a barrier: it releases what it did so far, or before its last fence if
@@ -273,6 +457,17 @@ impl BlockClocks {
         }
         if releases {
             self.begin_interval(warp);
+        }
+    }
+
+    /// A warp of another block of the cluster arrives at a barrier. It releases what it knows of
+    /// all blocks. The phase is over, if it `ends`.
+    pub(crate) fn arrive_from_outside(&mut self, address: u64, visible: &DeviceClock, ends: bool) {
+        let phases = self.mbarriers.entry(address).or_default();
+        phases.present.visible.merge(visible);
+        if ends {
+            let present = std::mem::take(&mut phases.present);
+            phases.over.merge(&present);
         }
     }
 
@@ -302,8 +497,10 @@ impl BlockClocks {
     }
 
     fn find_floor(&mut self, warp: usize) {
-        let seen = &self.seen[warp][..self.warps];
-        self.floor[warp] = seen.iter().copied().min().unwrap_or(0);
+        let row = &self.seen[warp];
+        let warps = row[..self.warps].iter().copied().min().unwrap_or(0);
+        let engines = self.engines.known_until(row);
+        self.floor[warp] = engines.map_or(warps, |engines| engines.min(warps));
     }
 }
 
@@ -401,7 +598,7 @@ mod tests {
     fn a_wait_acquires_the_phases_that_are_over() {
         let mut order = BlockClocks::default();
         order.start(2, 0);
-        order.start_mbarrier(8);
+        order.start_mbarrier(0, 8, 0);
         let first = order.clock(0);
         order.arrive_at_mbarrier(0, 8, true, false);
         order.pass_mbarrier(1, 8);
@@ -422,13 +619,92 @@ mod tests {
     fn a_relaxed_arrival_releases_what_came_before_the_fence() {
         let mut order = BlockClocks::default();
         order.start(2, 0);
-        order.start_mbarrier(8);
+        order.start_mbarrier(0, 8, 0);
         let first = order.clock(0);
         order.fence(7, 0, false);
         let second = order.clock(0);
         order.arrive_at_mbarrier(0, 8, false, true);
         order.pass_mbarrier(1, 8);
         assert!(order.has_seen(1, 0, first) && !order.has_seen(1, 0, second));
+    }
+
+    const COPY: Engine = Engine::Barrier(8);
+
+    #[test]
+    fn who_waits_for_the_phase_of_a_copy_comes_behind_it_and_nobody_else() {
+        let mut order = BlockClocks::default();
+        order.start(3, 0);
+        order.start_mbarrier(0, 8, 0);
+        let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+        let copied = order.clock(engine);
+        order.release([0, 1, 2].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.has_open_engines());
+        assert!((0..3).all(|warp| !order.has_seen(warp, engine, copied)));
+        assert!((0..3).all(|warp| order.floor(warp) < copied));
+        order.complete_on_mbarrier(8, engine, copied, false);
+        order.pass_mbarrier(1, 8);
+        assert!(!order.has_seen(1, engine, copied));
+        order.arrive_at_mbarrier(0, 8, true, true);
+        order.pass_mbarrier(1, 8);
+        assert!(order.has_seen(1, engine, copied) && !order.has_seen(2, engine, copied));
+        order.release([1, 2].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.has_seen(2, engine, copied) && !order.has_seen(0, engine, copied));
+        assert!(order.has_open_engines());
+        order.pass_mbarrier(0, 8);
+        assert!(!order.has_open_engines());
+    }
+
+    #[test]
+    fn a_copy_sees_what_its_issuer_saw_and_its_proxy_what_a_fence_passed_on() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        let stored = order.clock(1);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+        assert!(order.has_seen(engine, 1, stored) && !order.proxy_sees(engine, 32, stored));
+        // By the issuer, behind the barrier.
+        order.fence_proxy(0);
+        let late = order.clock(1);
+        order.begin_async(COPY, 0..1, 0);
+        assert!(order.proxy_sees(engine, 32, stored) && !order.proxy_sees(engine, 32, late));
+        // By the writer, before it.
+        order.fence_proxy(1);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        order.begin_async(COPY, 0..1, 0);
+        assert!(order.proxy_sees(engine, 32, late));
+    }
+
+    #[test]
+    fn copies_of_one_engine_are_not_ordered() {
+        let mut order = BlockClocks::default();
+        order.start(1, 0);
+        let (engine, first) = order.begin_async(COPY, 0..1, 7).unwrap();
+        let begun = order.clock(engine);
+        let (_, second) = order.begin_async(COPY, 0..1, 9).unwrap();
+        assert!(first != second && !order.has_seen(engine, engine, begun));
+        assert_eq!(order.unfinished(COPY), Some(9));
+        order.wait_async(0, engine, begun);
+        assert_eq!(order.unfinished(COPY), Some(9));
+        order.wait_async(0, engine, order.clock(engine));
+        assert_eq!(order.unfinished(COPY), None);
+    }
+
+    #[test]
+    fn an_initialisation_is_seen_behind_either_fence() {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        for (fence, at) in [
+            (BlockClocks::fence_mbarrier_init as fn(&mut _, _), 8),
+            (BlockClocks::fence_proxy, 16),
+        ] {
+            order.start_mbarrier(1, at, 5);
+            let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+            assert_eq!(order.unseen_initialisation(engine, at), Some(5));
+            fence(&mut order, 1);
+            order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+            order.begin_async(COPY, 0..1, 0);
+            assert_eq!(order.unseen_initialisation(engine, at), None);
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) fn execute(
     let mut changed = false;
     let mut parts = AccessParts::new(warp.mask);
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
-        if worker.checks.enabled {
+        if worker.checks.enabled && part.peer.is_none() {
             let (checks, checked) = worker.checked(&access, &part);
             checks.atomic(warp, checked)?;
         }
@@ -63,7 +63,7 @@ pub(crate) fn execute(
                 changed = changed || new != was;
             }
         }
-        if worker.checks.enabled {
+        if worker.checks.enabled && part.peer.is_none() {
             let (checks, checked) = worker.checked(&access, &part);
             checks.read_flags(warp, checked);
         }

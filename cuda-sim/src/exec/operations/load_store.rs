@@ -13,7 +13,7 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::locate::AccessParts;
+use crate::exec::operations::locate::{AccessParts, peer};
 use crate::exec::registers::Registers;
 use crate::program::op::{Access, AccessKind, MemorySpace, Op, R, Type};
 
@@ -27,7 +27,7 @@ pub(crate) fn execute(
     match op {
         Op::Load { access, address, d } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
-                let enabled = worker.checks.enabled;
+                let enabled = worker.checks.enabled && part.peer.is_none();
                 if enabled && access.is_partial() {
                     let (checks, checked) = worker.checked(access, &part);
                     checks.load_used(warp, checked)?;
@@ -44,10 +44,13 @@ pub(crate) fn execute(
         }
         Op::Store { access, address, a } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Store)? {
-                let enabled = worker.checks.enabled;
+                let enabled = worker.checks.enabled && part.peer.is_none();
                 if enabled {
                     let (checks, checked) = worker.checked(access, &part);
                     checks.store(warp, checked, a)?;
+                }
+                if worker.checks.enabled {
+                    mark_written(worker, access, &part)?;
                 }
                 store(warp.registers, worker, access, a, &part);
                 if enabled && worker.patterns[access.site as usize].overlaps {
@@ -57,6 +60,22 @@ pub(crate) fn execute(
             }
         }
         _ => unreachable!("not a load or store"),
+    }
+    Ok(())
+}
+
+/// Notes that what lanes store to another block's shared memory is written.
+fn mark_written(
+    worker: &mut HostThread<'_>,
+    access: &Access,
+    part: &AccessPart,
+) -> Result<(), Trap> {
+    let Some(rank) = part.peer else { return Ok(()) };
+    let deltas = worker.patterns[access.site as usize].deltas.0;
+    for lane in lanes(part.mask) {
+        let start = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+        let records = &mut peer(worker, rank, part.mask)?.checks;
+        records.mark_written(start..start + u64::from(access.bytes()));
     }
     Ok(())
 }

@@ -5,6 +5,8 @@ use crate::exec::access::address_space;
 use crate::exec::access::lane_operands::lane_address;
 use crate::exec::access::part::AccessPart;
 use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block::Block;
+use crate::exec::cluster::RANK;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
@@ -61,8 +63,19 @@ impl AccessParts {
             worker.record_shared_reads();
         }
         let registers = &*warp.registers;
-        let pattern = &mut worker.patterns[access.site as usize];
         let lane = mask.trailing_zeros() as usize & 31;
+        let rank = |lane| lane_address(registers, address, lane) as u32 >> RANK;
+        let rank = match space {
+            MemorySpace::Shared if rank(lane) != 0 => {
+                let first = rank(lane);
+                mask = lanes(mask).fold(0, |here, lane| {
+                    here | u32::from(rank(lane) == first) << lane
+                });
+                Some(first as usize - 1)
+            }
+            _ => None,
+        };
+        let pattern = &mut worker.patterns[access.site as usize];
         let known = pattern.mask == mask && {
             let first = lane_address(registers, address, lane);
             let distance = |lane| lane_address(registers, address, lane).wrapping_sub(first);
@@ -84,7 +97,13 @@ impl AccessParts {
             }),
             host: 0,
             stride: 0,
+            peer: None,
         };
+        if let Some(rank) = rank {
+            part.first &= (1 << RANK) - 1;
+            let own = worker.cluster.as_ref().map_or(0, |cluster| cluster.rank);
+            part.peer = (rank != own).then_some(rank);
+        }
         place(&mut part, warp, worker, address, access, kind, bytes)?;
         self.left &= !part.mask;
         worker.changed |= kind == AccessKind::Store;
@@ -141,7 +160,13 @@ fn place(
     }
     match part.space {
         MemorySpace::Generic | MemorySpace::Global => part.host = part.first,
-        MemorySpace::Shared => part.host = worker.memory.shared.pointer() as u64 + part.first,
+        MemorySpace::Shared => {
+            let shared = match part.peer {
+                None => worker.memory.shared.pointer(),
+                Some(rank) => peer(worker, rank, part.mask)?.shared.pointer(),
+            };
+            part.host = shared as u64 + part.first;
+        }
         MemorySpace::Param => {
             part.host = worker.memory.params.as_slice().as_ptr() as u64 + part.first
         }
@@ -151,6 +176,22 @@ fn place(
         }
     }
     Ok(())
+}
+
+/// Another block of the cluster, whose shared memory lanes access.
+pub(crate) fn peer<'w>(
+    worker: &'w mut HostThread<'_>,
+    rank: usize,
+    mask: u32,
+) -> Result<&'w mut Block, Trap> {
+    let none = || FaultKind::BadCluster {
+        what: format!("there is no block {rank} in a cluster of 1"),
+    };
+    let peer = match &mut worker.cluster {
+        Some(cluster) => cluster.peer(rank),
+        None => Err(none()),
+    };
+    peer.map_err(|kind| LaneFault::new(kind, mask.trailing_zeros() & 31))
 }
 
 /// Looks for the allocation that holds the access, and remembers it. Of lanes in several

@@ -5,13 +5,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::exec::access::address_space;
 use crate::exec::active_warp::ActiveWarp;
+use crate::exec::block_memory::BlockMemory;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::locate::AccessParts;
-use crate::fault::FaultKind;
-use crate::program::op::{AccessKind, Arrival, Mbarrier, MbarrierOp, MemorySpace};
+use crate::exec::operations::locate::{AccessParts, peer};
+use crate::exec::registers::Registers;
+use crate::fault::{FaultKind, WaitedBarrier};
+use crate::program::op::{AccessKind, Address, Arrival, Fence, Mbarrier, MbarrierOp, MemorySpace};
 
 /// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the
 /// phase's parity, bytes that the phase waits for, and a mark that unset memory does not have.
@@ -146,7 +149,7 @@ pub(crate) fn execute(
                 return Err(bad(lane as u32, text.to_owned()));
             }
         }
-        if worker.checks.enabled {
+        if worker.checks.enabled && part.peer.is_none() {
             let is_test = matches!(op, MbarrierOp::Wait { .. });
             let (checks, checked) = worker.checked(&access, &part);
             match op {
@@ -207,10 +210,14 @@ pub(crate) fn execute(
                 word(lane).store(new, Relaxed);
                 worker.changed = true;
             }
-            if worker.checks.enabled {
+            if worker.checks.enabled
+                && let Some(rank) = part.peer
+            {
+                arrive_at_peer(worker, warp.number, (rank, at), releases, ends)?;
+            } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
-                    MbarrierOp::Init => clocks.start_mbarrier(at),
+                    MbarrierOp::Init => clocks.start_mbarrier(warp.number, at, warp.pc),
                     // As behind a flag, a fence behind a relaxed wait is not asked for.
                     MbarrierOp::Wait { .. } if over >> lane & 1 != 0 => {
                         clocks.pass_mbarrier(warp.number, at);
@@ -231,6 +238,73 @@ pub(crate) fn execute(
     if let Some(d) = d {
         warp.registers.write(d, warp.mask, &states);
     }
+    Ok(())
+}
+
+/// The address in shared memory of the barrier that a lane names.
+pub(crate) fn address(registers: &Registers, op: &Mbarrier, lane: u32) -> u64 {
+    let Address {
+        space,
+        base,
+        wide,
+        offset,
+    } = op.address;
+    let base = registers.read_either(base, wide)[lane as usize];
+    let window = match space {
+        MemorySpace::Generic => address_space::window(MemorySpace::Shared),
+        _ => 0,
+    };
+    base.wrapping_add_signed(offset.into()).wrapping_sub(window)
+}
+
+/// The barriers at these addresses, for which these warps wait.
+pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<WaitedBarrier> {
+    let mut barriers: Vec<(u64, WaitedBarrier)> = Vec::new();
+    for &(warp, at) in waits {
+        if let Some((_, known)) = barriers.iter_mut().find(|(known, _)| *known == at) {
+            known.warps.push(warp);
+            continue;
+        }
+        let bytes = memory.shared.as_slice().get(at as usize..at as usize + 8);
+        let word = bytes
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_le_bytes);
+        let Some(barrier) = word.and_then(Barrier::from_word) else {
+            continue;
+        };
+        let name = match memory.kernel.shared_array(at) {
+            Some((name, start, _)) => format!("{name}[{}]", (at - start) / 8),
+            None => format!("at {at:#x}"),
+        };
+        barriers.push((
+            at,
+            WaitedBarrier {
+                name,
+                arrivals: barrier.pending,
+                of: barrier.count,
+                bytes: barrier.bytes,
+                parity: barrier.odd.into(),
+                warps: vec![warp],
+            },
+        ));
+    }
+    barriers.into_iter().map(|(_, barrier)| barrier).collect()
+}
+
+/// A warp arrives at a barrier of another block of the cluster.
+fn arrive_at_peer(
+    worker: &mut HostThread<'_>,
+    warp: usize,
+    (rank, at): (usize, u64),
+    releases: bool,
+    ends: bool,
+) -> Result<(), Trap> {
+    if releases {
+        worker.checks.fence(warp, Fence::Device);
+    }
+    let visible = worker.checks.shared.clocks.other_blocks(warp).clone();
+    let clocks = &mut peer(worker, rank, 1)?.checks.clocks;
+    clocks.arrive_from_outside(at, &visible, ends);
     Ok(())
 }
 

@@ -365,6 +365,7 @@ unsafe fn gather(base: u64, deltas: &[i32; 32]) -> [u32; 32] {
 
 fn part(warp: &ActiveWarp<'_>, space: MemorySpace, first: u64, host: u64) -> AccessPart {
     AccessPart {
+        peer: None,
         space,
         mask: warp.mask,
         first,

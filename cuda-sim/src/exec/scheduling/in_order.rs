@@ -82,6 +82,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
                 }
                 resting.push_back(block);
             }
+            Ok(Progress::Stuck(fault)) => return Err(attempt.fault(block.index, *fault)),
             Err(fault) => return Err(attempt.fault(block.index, fault)),
         }
     }

@@ -204,6 +204,7 @@ impl ParallelLaunch {
                 Ok(Progress::Waiting) if self.in_doubt.load(Relaxed) => break Ok(()),
                 Ok(Progress::Waiting) if worker.changed => waited = 0,
                 Ok(Progress::Waiting) => waited += block.executed() - before,
+                Ok(Progress::Stuck(fault)) => break Err(*fault),
                 Err(fault) => break Err(fault),
             }
             if waited > launch.budget && launch.checks {

@@ -8,7 +8,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::WarpFault;
 use crate::exec::lane_mask::FULL;
 use crate::fault::FaultKind;
-use crate::program::op::R;
+use crate::program::op::{Fence, R};
 
 impl Warp {
     /// Takes a branch: moves the fragment, and `meeting` with it, if all of its threads go the same
@@ -48,6 +48,65 @@ impl Warp {
             return Ok(ControlFlow::Break(None));
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// `barrier.cluster`. False if the warp must wait for others.
+    pub(super) fn meet_cluster(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        waits: bool,
+        relaxed: bool,
+    ) -> Result<bool, WarpFault> {
+        if step.mask != self.live {
+            let (members, present) = (self.live, step.mask);
+            return Err(step.fault(FaultKind::MissingLanes { members, present }));
+        }
+        if !waits && !relaxed {
+            worker.checks.fence(self.number, Fence::Device);
+        }
+        let Some(cluster) = &mut worker.cluster else {
+            unreachable!("a kernel that meets its cluster runs in one")
+        };
+        let checks = &mut worker.checks;
+        let clocks = checks.enabled.then_some(&mut checks.shared.clocks);
+        if !waits {
+            let ends = cluster.arrive(self.number, clocks);
+            worker.changed |= ends.map_err(|kind| step.fault(kind))?;
+            return Ok(true);
+        }
+        let over = cluster.wait(self.number, clocks);
+        let over = over.map_err(|kind| step.fault(kind))?;
+        if !over {
+            self.poll();
+            self.phase_wait = Some(step.pc);
+        }
+        Ok(over)
+    }
+
+    /// `setmaxnreg`. False if it must wait for registers that other warps give back.
+    pub(super) fn set_max_registers(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        increases: bool,
+        count: u32,
+    ) -> Result<bool, WarpFault> {
+        if step.mask != self.live {
+            let (members, present) = (self.live, step.mask);
+            return Err(step.fault(FaultKind::MissingLanes { members, present }));
+        }
+        let pool = &mut worker.registers;
+        if let Err(what) = pool.check(self.number, increases, count) {
+            return Err(step.fault(FaultKind::BadRegisterCount { what }));
+        }
+        if !pool.set(self.number, count) {
+            self.poll();
+            self.phase_wait = Some(step.pc);
+            return Ok(false);
+        }
+        worker.changed = true;
+        Ok(true)
     }
 
     /// Takes a branch by a table. The fragment has been put back in pieces.

@@ -371,9 +371,24 @@ impl Warp {
                         self.registers.write(*d, mask, &[now as u32; 32]);
                     }
                 }
-                Op::Fence { device } => {
+                Op::Fence(fence) => {
                     if mask != 0 {
-                        worker.checks.fence(self.number, *device);
+                        worker.checks.fence(self.number, *fence);
+                    }
+                }
+                Op::ClusterBarrier { waits, relaxed } => {
+                    if !self.meet_cluster(worker, step, *waits, *relaxed)? {
+                        self.uncount(worker, pc, mask);
+                        self.put(fragment);
+                        return Ok(Some(Pause::Waiting));
+                    }
+                }
+                Op::SetMaxRegisters { increases, count } => {
+                    let count = u32::from(*count);
+                    if !self.set_max_registers(worker, step, *increases, count)? {
+                        self.uncount(worker, pc, mask);
+                        self.put(fragment);
+                        return Ok(Some(Pause::Waiting));
                     }
                 }
                 Op::Nothing | Op::Accumulators(_) => {}
@@ -561,7 +576,7 @@ impl Warp {
         self.executed
     }
 
-    fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
+    pub(crate) fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
         ActiveWarp {
             registers: &mut self.registers,
             local: &mut self.local,

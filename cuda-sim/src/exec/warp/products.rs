@@ -175,9 +175,9 @@ impl Products {
         &mut self,
         kernel: &Kernel,
         product: &WarpgroupProduct,
+        pc: u32,
         operation: AsyncOperation,
     ) -> Result<(), (FaultKind, u32)> {
-        let AsyncOperation { pc, .. } = operation;
         let fences = self.fences;
         if fences == 0 {
             return Err((
@@ -272,10 +272,11 @@ impl Warp {
         &mut self,
         kernel: &Kernel,
         product: &WarpgroupProduct,
+        pc: u32,
         operation: AsyncOperation,
     ) -> Result<(), WarpFault> {
-        let begun = self.products.begin(kernel, product, operation);
-        begun.map_err(|(kind, other)| self.product_fault(kind, other, operation.pc, FULL))
+        let begun = self.products.begin(kernel, product, pc, operation);
+        begun.map_err(|(kind, other)| self.product_fault(kind, other, pc, FULL))
     }
 
     /// Runs `wgmma.fence`, `commit_group` or `wait_group`.

@@ -84,7 +84,9 @@ fn changes_shared(op: &Op) -> bool {
         Op::Store { address, .. } | Op::Atomic { address, .. } => stores(address.space),
         Op::Barrier { .. }
         | Op::WarpBarrier { .. }
-        | Op::Fence { .. }
+        | Op::Fence(_)
+        | Op::ClusterBarrier { .. }
+        | Op::SetMaxRegisters { .. }
         | Op::CopyAsync(_)
         | Op::CopyWait { .. }
         | Op::Mbarrier(_)

@@ -67,7 +67,7 @@ fn prefetch_size(name: &str) -> Option<()> {
     matches!(name, "L2::64B" | "L2::128B" | "L2::256B").then_some(())
 }
 
-fn number(operand: &Operand<'_>) -> Option<u32> {
+pub(super) fn number(operand: &Operand<'_>) -> Option<u32> {
     match operand {
         Operand::Literal(Literal::Int(n)) => u32::try_from(*n).ok(),
         _ => None,

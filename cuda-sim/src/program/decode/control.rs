@@ -1,10 +1,32 @@
 //! Branches, barriers, fences, and calls of the CUDA runtime's device functions.
 
+use super::async_copy::number;
 use super::operands::{Mods, Operands, given};
 use crate::program::lower::{Binding, Lowering};
-use crate::program::op::{Access, Address, BarrierKind, MemorySpace, Order};
+use crate::program::op::{Access, Address, BarrierKind, Fence, MemorySpace, Order};
 use crate::program::op::{Op, R, Type};
 use crate::ptx::{Instruction, Literal, Operand};
+
+/// `fence.proxy`. One for device memory alone orders nothing that is checked.
+fn proxy_fence(mods: &mut Mods<'_>, operands: Operands<'_, '_>) -> Option<Op> {
+    if mods.take("async") {
+        let _ = mods.take("shared::cta") || mods.take("shared::cluster");
+        let fence = match mods.take("global") {
+            true => Op::Nothing,
+            false => Op::Fence(Fence::AsyncProxy),
+        };
+        return Some(fence);
+    }
+    // Tensor maps that a kernel has changed: memory here is coherent.
+    mods.take("tensormap::generic").then_some(())?;
+    (mods.take("acquire") || mods.take("release")).then_some(())?;
+    ["cta", "cluster", "gpu", "sys"]
+        .into_iter()
+        .any(|scope| mods.take(scope))
+        .then_some(())?;
+    operands.ignore();
+    Some(Op::Nothing)
+}
 
 impl<'a> Lowering<'a> {
     pub(super) fn control(
@@ -42,23 +64,31 @@ impl<'a> Lowering<'a> {
             "exit" => Some(Op::Exit),
             "bar" | "barrier" => self.barrier(instruction, mods, operands),
             "membar" | "fence" => {
+                if mods.take("proxy") {
+                    return proxy_fence(mods, operands);
+                }
+                if mods.take("mbarrier_init") {
+                    (mods.take("release") && mods.take("cluster")).then_some(())?;
+                    return Some(Op::Fence(Fence::MbarrierInit));
+                }
                 let block_only = mods.take("cta");
                 for modifier in [
-                    "gl",
-                    "sys",
-                    "sc",
-                    "acq_rel",
-                    "cluster",
-                    "gpu",
-                    "acquire",
-                    "release",
-                    "mbarrier_init",
+                    "gl", "sys", "sc", "acq_rel", "cluster", "gpu", "acquire", "release",
                 ] {
                     mods.take(modifier);
                 }
-                Some(Op::Fence {
-                    device: !block_only,
-                })
+                Some(Op::Fence(match block_only {
+                    true => Fence::Block,
+                    false => Fence::Device,
+                }))
+            }
+            "setmaxnreg" => {
+                let increases = mods.take("inc");
+                (increases || mods.take("dec")).then_some(())?;
+                (mods.take("sync") && mods.take("aligned") && mods.take("u32")).then_some(())?;
+                let count = number(operands.get(0)?)?;
+                let count = u16::try_from(count).ok()?;
+                Some(Op::SetMaxRegisters { increases, count })
             }
             "prefetch" | "prefetchu" | "griddepcontrol" | "pmevent" => {
                 mods.parts.clear();
@@ -86,6 +116,21 @@ impl<'a> Lowering<'a> {
             return Some(Op::WarpBarrier {
                 members: self.source(operands.get(0)?, Type::U32)?,
             });
+        }
+        if mods.take("cluster") {
+            mods.take("aligned");
+            let waits = mods.take("wait");
+            if waits {
+                mods.take("acquire");
+                return Some(Op::ClusterBarrier {
+                    waits,
+                    relaxed: false,
+                });
+            }
+            mods.take("arrive").then_some(())?;
+            let relaxed = mods.take("relaxed");
+            let _ = relaxed || mods.take("release");
+            return Some(Op::ClusterBarrier { waits, relaxed });
         }
         mods.take("cta");
         mods.take("aligned");

@@ -3,8 +3,10 @@
 use super::half::{ONE_BF16, ONE_F16, byte_floats, is_narrowing};
 use super::modifiers::{comparison, logic, memory_space};
 use super::operands::{Mods, Operands, given};
+use crate::exec::cluster::RANK;
+use crate::program::instruction::Constant;
 use crate::program::lower::Lowering;
-use crate::program::op::{Condition, Conversion, Logic, Op, Rounding, Type};
+use crate::program::op::{Condition, Conversion, IntBinary, Logic, Op, Rounding, Type};
 use crate::ptx::Operand;
 
 impl<'a> Lowering<'a> {
@@ -29,6 +31,44 @@ impl<'a> Lowering<'a> {
                     wide: ty.is_wide(),
                     d,
                     a,
+                })
+            }
+            "mapa" => {
+                mods.take("shared::cluster");
+                let ty = mods.ty()?;
+                let wide = ty.is_wide();
+                let [a, rank] = self.sources(operands, [ty, Type::U32])?;
+                let d = self.target(operands.get(0)?, wide)?;
+                // The rank, and 1, in the bits that tell the block.
+                let one = self.number(1);
+                let b = self.scratch(wide);
+                let next = match wide {
+                    true => {
+                        let c = self.constant(Constant::Wide(1));
+                        Op::MadWide {
+                            ty: Type::U32,
+                            d: b,
+                            a: rank,
+                            b: one,
+                            c,
+                        }
+                    }
+                    false => Op::IntBinary {
+                        op: IntBinary::Add,
+                        ty: Type::U32,
+                        d: b,
+                        a: rank,
+                        b: one,
+                    },
+                };
+                self.emit_before(next);
+                Some(Op::BitInsert {
+                    wide,
+                    d,
+                    a: b,
+                    b: a,
+                    start: self.number(RANK),
+                    length: self.number(32 - RANK),
                 })
             }
             "isspacep" if mods.parts.contains(&"const") => None,

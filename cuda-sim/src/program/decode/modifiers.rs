@@ -35,7 +35,7 @@ pub(super) fn logic(name: &str) -> Option<Logic> {
 pub(super) fn memory_space(name: &str) -> Option<MemorySpace> {
     Some(match name {
         "global" | "const" => MemorySpace::Global,
-        "shared" => MemorySpace::Shared,
+        "shared" | "shared::cluster" => MemorySpace::Shared,
         "local" => MemorySpace::Local,
         "param" => MemorySpace::Param,
         _ => return None,

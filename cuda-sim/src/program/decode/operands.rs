@@ -93,6 +93,8 @@ impl<'a> Lowering<'a> {
             "lanemask_gt" => Special::LaneMaskGt,
             "dynamic_smem_size" => Special::DynamicSharedSize,
             "total_smem_size" => Special::TotalSharedSize,
+            "cluster_ctarank" => Special::ClusterCtaRank,
+            "cluster_nctarank" => Special::ClusterNctaRank,
             other => {
                 let (register, axis) = other.split_once('.').unwrap_or((other, ""));
                 let axis = match axis {
@@ -110,6 +112,10 @@ impl<'a> Lowering<'a> {
                     "ntid" => Special::Ntid(axis),
                     "ctaid" => Special::Ctaid(axis),
                     "nctaid" => Special::Nctaid(axis),
+                    "cluster_ctaid" => Special::ClusterCtaid(axis),
+                    "cluster_nctaid" => Special::ClusterNctaid(axis),
+                    "clusterid" => Special::ClusterId(axis),
+                    "nclusterid" => Special::NclusterId(axis),
                     _ => return None,
                 }
             }

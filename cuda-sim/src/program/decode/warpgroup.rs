@@ -22,8 +22,8 @@ impl<'a> Lowering<'a> {
                 newest: immediate(operands.get(0)?)?.try_into().ok()?,
             }),
             ["mma_async", "sync", "aligned", shape, d, a, b] => {
-                let (factors, sums, ty) = types(d, a, b, d, saturate)?;
-                self.warpgroup_product(shape, factors, sums, ty, operands)
+                let (factors, sums, _) = types(d, a, b, d, saturate)?;
+                self.warpgroup_product(shape, factors, sums, operands)
             }
             _ => None,
         }
@@ -35,7 +35,6 @@ impl<'a> Lowering<'a> {
         shape: &str,
         factors: Factors,
         sums: Sums,
-        ty: Type,
         operands: Operands<'_, 'a>,
     ) -> Option<Op> {
         let (columns, depth) = shape.strip_prefix("m64n")?.split_once('k')?;
@@ -92,21 +91,19 @@ impl<'a> Lowering<'a> {
                 next += 1;
             }
         }
-        self.emit_accumulators(&product, ty, operands.get(0)?)?;
+        self.emit_accumulators(&product, operands.get(0)?)?;
         Some(Op::WarpgroupProduct(product))
     }
 
     fn emit_accumulators(
         &mut self,
         product: &WarpgroupProduct,
-        ty: Type,
         operand: &Operand<'a>,
     ) -> Option<()> {
         let d = items(operand);
         if d.len() != product.accumulators() {
             return None;
         }
-        debug_assert!(!ty.is_wide());
         let mut lists = Vec::new();
         for items in d.chunks(Accumulators::MOST) {
             let mut list = Accumulators {

@@ -203,7 +203,11 @@ impl Op {
             | Op::ProductCommit
             | Op::ProductWait { .. }
             | Op::ActiveMask { .. } => (Class::Warp, 0),
-            Op::Barrier { .. } | Op::Fence { .. } | Op::Mbarrier(_) => (Class::Barrier, 0),
+            Op::Barrier { .. }
+            | Op::ClusterBarrier { .. }
+            | Op::Fence(_)
+            | Op::SetMaxRegisters { .. }
+            | Op::Mbarrier(_) => (Class::Barrier, 0),
             Op::Branch { .. } | Op::BranchTable { .. } | Op::Exit | Op::Trap => (Class::Control, 0),
             Op::Nothing
             | Op::Yield

@@ -8,7 +8,7 @@ use super::mbarrier::Mbarrier;
 use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace, Order};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
-use super::warp::{BarrierKind, Reduction, Shuffle, Vote};
+use super::warp::{BarrierKind, Fence, Reduction, Shuffle, Vote};
 use super::warpgroup::{Accumulators, WarpgroupProduct};
 
 /// One operation.
@@ -398,10 +398,17 @@ pub(crate) enum Op {
         id: R,
         count: Option<R>,
     },
-    /// Memory here is coherent and in order; fences matter for finding races. `device`: beyond the
-    /// block.
-    Fence {
-        device: bool,
+    /// Memory here is coherent and in order; fences matter for finding races.
+    Fence(Fence),
+    /// `barrier.cluster`: arrives, or waits. An arrival that is not relaxed releases.
+    ClusterBarrier {
+        waits: bool,
+        relaxed: bool,
+    },
+    /// `setmaxnreg`: the threads of the warp have so many registers from now on.
+    SetMaxRegisters {
+        increases: bool,
+        count: u16,
     },
     /// Hints.
     Nothing,
@@ -524,7 +531,9 @@ macro_rules! warp_operations {
             | Op::BranchTable { .. }
             | Op::Exit
             | Op::Barrier { .. }
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
+            | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Clock { .. }
@@ -555,7 +564,7 @@ impl Op {
                 Order::Acquire | Order::Release | Order::AcquireRelease
             )
         };
-        matches!(self, Op::Fence { .. })
+        matches!(self, Op::Fence(_))
             || matches!(self, Op::Load { access, .. } | Op::Store { access, .. } | Op::Atomic { access, .. }
                 if is_ordered(access))
     }

@@ -187,7 +187,9 @@ impl Op {
             | Op::PredicateMove { .. }
             | Op::Branch { .. }
             | Op::Exit
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
+            | Op::SetMaxRegisters { .. }
             | Op::CopyCommit
             | Op::CopyWait { .. }
             | Op::ProductFence
@@ -263,7 +265,9 @@ impl Op {
             | Op::Branch { .. }
             | Op::BranchTable { .. }
             | Op::Exit
-            | Op::Fence { .. }
+            | Op::Fence(_)
+            | Op::ClusterBarrier { .. }
+            | Op::SetMaxRegisters { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Clock { .. }

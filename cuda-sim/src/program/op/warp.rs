@@ -50,6 +50,19 @@ pub(crate) enum BarrierKind {
     },
 }
 
+/// What a fence orders, and for whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fence {
+    /// Accesses, for the block.
+    Block,
+    /// Accesses, for the whole device.
+    Device,
+    /// Ordinary accesses to shared memory, for the asynchronous proxy.
+    AsyncProxy,
+    /// Initialisations of mbarriers, for the asynchronous proxy.
+    MbarrierInit,
+}
+
 /// Registers whose value does not change while a warp runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
@@ -57,6 +70,14 @@ pub(crate) enum Special {
     Ntid(u8),
     Ctaid(u8),
     Nctaid(u8),
+    /// Place of the block in its cluster, and the cluster's size.
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtaRank,
+    ClusterNctaRank,
+    /// Place of the cluster in the grid, and their number.
+    ClusterId(u8),
+    NclusterId(u8),
     LaneId,
     WarpId,
     WarpCount,
@@ -73,4 +94,36 @@ pub(crate) enum Special {
     /// `%envreg`. Numbers 1 and 2 are the high and the low half of the address of the grid's
     /// workspace.
     EnvReg(u8),
+}
+
+impl Special {
+    /// True if it differs from block to block.
+    pub(crate) fn is_of_block(self) -> bool {
+        match self {
+            Special::Ctaid(_)
+            | Special::SmId
+            | Special::ClusterCtaid(_)
+            | Special::ClusterCtaRank
+            | Special::ClusterId(_) => true,
+            Special::Tid(_)
+            | Special::Ntid(_)
+            | Special::Nctaid(_)
+            | Special::ClusterNctaid(_)
+            | Special::ClusterNctaRank
+            | Special::NclusterId(_)
+            | Special::LaneId
+            | Special::WarpId
+            | Special::WarpCount
+            | Special::SmCount
+            | Special::GridId
+            | Special::LaneMaskEq
+            | Special::LaneMaskLe
+            | Special::LaneMaskLt
+            | Special::LaneMaskGe
+            | Special::LaneMaskGt
+            | Special::DynamicSharedSize
+            | Special::TotalSharedSize
+            | Special::EnvReg(_) => false,
+        }
+    }
 }

@@ -285,7 +285,7 @@ impl<'a> Parser<'a> {
         } else {
             Vec::new()
         };
-        let mut max_threads = None;
+        let (mut max_threads, mut cluster) = (None, None);
         loop {
             match self.peek() {
                 Some(Token::Word(".maxntid" | ".reqntid")) => {
@@ -295,6 +295,16 @@ impl<'a> Parser<'a> {
                         product = product.saturating_mul(self.unsigned()?);
                     }
                     max_threads = Some(product.min(u64::from(u32::MAX)) as u32);
+                }
+                Some(Token::Word(".reqnctapercluster")) => {
+                    self.skip(1);
+                    let mut sizes = [1; 3];
+                    for (axis, size) in sizes.iter_mut().enumerate() {
+                        if axis == 0 || self.accept(b',') {
+                            *size = self.unsigned()?.min(u64::from(u32::MAX)) as u32;
+                        }
+                    }
+                    cluster = Some(sizes);
                 }
                 Some(Token::Word(".pragma")) => self.skip_statement()?,
                 Some(Token::Word(w)) if w.starts_with('.') => {
@@ -323,6 +333,7 @@ impl<'a> Parser<'a> {
             results,
             params,
             max_threads,
+            cluster,
             body,
         })
     }

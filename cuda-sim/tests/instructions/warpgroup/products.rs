@@ -1,6 +1,6 @@
 //! Products in all types, shapes and layouts.
 
-use cuda_sim::MmaMode;
+use cuda_sim::{Class, MmaMode, Phase};
 
 use super::definition::element;
 use super::rig::{Case, K_MAJOR, Matrices, Tile};
@@ -297,5 +297,39 @@ fn special_values_subnormals_and_overflow() {
             _ => 0x7b,
         };
         check(&case, &case.matrices(|| big, || largest));
+    }
+}
+
+#[test]
+fn operations_are_counted_by_type_and_timed_by_their_rates() {
+    for (a, b, sums, per_f16) in [
+        ("f16", "f16", "f32", [1, 1]),
+        ("tf32", "tf32", "f32", [2, 1]),
+        ("e4m3", "e5m2", "f32", [1, 2]),
+        ("s8", "s8", "s32", [1, 2]),
+    ] {
+        let case = Case::new(a, b, sums, 32);
+        case.run(&random_matrices(&case, 1));
+        let launch = cuda_sim::last_launch().unwrap();
+        let total = launch.total;
+        let operations = 2 * 64 * 32 * case.depth() as u64;
+        let (floats, integers) = match sums {
+            "s32" => (0, operations),
+            _ => (operations, 0),
+        };
+        assert_eq!(total.flops_tensor, floats, "{case:?}");
+        assert_eq!(total.flops_wgmma, floats, "{case:?}");
+        assert_eq!(total.ops_tensor_int8, integers, "{case:?}");
+        let of_tf32 = if a == "tf32" { operations } else { 0 };
+        assert_eq!(total.flops_tensor_tf32, of_tf32, "{case:?}");
+        // One instruction of each warp, and three around it.
+        assert_eq!(total.of(Class::Tensor), 4, "{case:?}");
+        assert_eq!(total.of(Class::Warp), 12, "{case:?}");
+        let figures = launch.phases.iter();
+        let [times, over] = per_f16;
+        let timed: u64 = figures.clone().map(|phase| phase.wgmma).sum();
+        assert_eq!(timed, operations * times / over, "{case:?}");
+        let others = |phase: &Phase| phase.tensor + phase.tensor_tf32 + phase.tensor_int8;
+        assert_eq!(figures.map(others).sum::<u64>(), 0, "{case:?}");
     }
 }

@@ -220,7 +220,7 @@ impl Case {
         for i in 0..count {
             text += &format!("ld.global.b32 %{kind}{i}, [%d5+{}];\n", 4 * i);
         }
-        text += "bar.sync 0;\n";
+        text += "fence.proxy.async.shared::cta;\nbar.sync 0;\n";
         text += body;
         text += "ld.param.u64 %d7, [pd];\nadd.s64 %d7, %d7, %d6;\n";
         for i in 0..count {
