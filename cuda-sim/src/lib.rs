@@ -68,8 +68,8 @@ pub mod trace;
 pub use driver::{last_fault, last_launch, take_fault};
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
-    BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest, Page,
-    Race, RaceSide, UnsetRead,
+    Agent, BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
+    Page, ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead, WaitedBarrier,
 };
 pub use install::install;
 pub use install_error::InstallError;

@@ -153,6 +153,33 @@ fn module(instruction: &str, target: u32) -> Ptx {
     ))
 }
 
+/// `wgmma` needs `sm_90a`: what `sm_90` has runs on every later GPU, and `wgmma` does not.
+#[test]
+fn instructions_of_one_architecture_need_its_target() -> Outcome {
+    let context = context()?;
+    let load = |instruction: &str, target: &str| {
+        let text = format!(
+            ".version 8.0\n.target {target}\n.address_size 64\n.visible .entry t() {{\n{instruction}\nret; }}\n"
+        );
+        context.load_module(Ptx::from_src(text))
+    };
+    for instruction in [
+        "wgmma.fence.sync.aligned;",
+        "setmaxnreg.inc.sync.aligned.u32 240;",
+    ] {
+        assert!(load(instruction, "sm_90a").is_ok(), "{instruction}");
+        let opcode = instruction.split([' ', ';']).next().unwrap();
+        for target in ["sm_80", "sm_90"] {
+            let text = expect_error(load(instruction, target), CUDA_ERROR_INVALID_PTX);
+            let wanted = format!(
+                "PTX line 5: {opcode} requires .target sm_90a, and this module is for {target}"
+            );
+            assert!(text.contains(&wanted), "{text}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn a_module_is_refused_for_an_instruction_that_its_target_lacks() -> Outcome {
     let context = context()?;

@@ -1,5 +1,7 @@
 //! One block: its warps, their barriers and shared memory.
 
+mod warpgroup;
+
 use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
@@ -46,6 +48,10 @@ enum State {
     /// At the barrier with this number; the instruction says what to do behind it.
     Waiting {
         id: usize,
+        pc: u32,
+    },
+    /// At a product of its warpgroup.
+    AtProduct {
         pc: u32,
     },
     Finished,
@@ -175,6 +181,7 @@ impl Block {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
+                        self.miss_product(w)?;
                         if let Some(cluster) = &mut worker.cluster {
                             worker.changed |= cluster.leave(w);
                         }
@@ -185,6 +192,10 @@ impl Block {
                         moved = true;
                         let id = self.arrive(kernel, worker, w, pc)?;
                         self.release(kernel, worker, id)?;
+                    }
+                    Pause::Product { pc } => {
+                        moved = true;
+                        self.come_to_product(kernel, worker, handlers, w, pc)?;
                     }
                     Pause::Waiting => {
                         let warp = &self.warps[w];
@@ -494,12 +505,17 @@ impl Block {
         let states = || self.states.iter().enumerate();
         let at_mbarrier = states().find_map(|(w, s)| match s {
             State::Ready => Some((w, self.warps[w].phase_wait()?, self.warps[w].position().1)),
-            State::Waiting { .. } | State::Finished => None,
+            State::Waiting { .. } | State::AtProduct { .. } | State::Finished => None,
         });
+        if at_mbarrier.is_none()
+            && let Some(fault) = self.waits_for_warpgroup()
+        {
+            return fault;
+        }
         let at_barrier = || {
             states().find_map(|(w, s)| match s {
                 State::Waiting { pc, .. } => Some((w, *pc, self.warps[w].waiting())),
-                State::Ready | State::Finished => None,
+                State::Ready | State::AtProduct { .. } | State::Finished => None,
             })
         };
         let waiting = at_mbarrier.or_else(at_barrier);

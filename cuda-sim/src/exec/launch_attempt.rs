@@ -192,10 +192,16 @@ impl LaunchAttempt {
         let known = (other.pc != NO_PC).then_some(other.pc);
         let source = known.and_then(|pc| self.source(pc));
         match kind {
-            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
+            FaultKind::DivergentBarrier { other }
+            | FaultKind::DifferentBarriers { other }
+            | FaultKind::WarpgroupOutOfStep { other, .. } => {
                 *other = source;
             }
             FaultKind::UninitialisedRead(read) => read.loaded = source,
+            FaultKind::ProductInFlight(register) => register.product = source,
+            FaultKind::MissingProductFence { access, register } if register.is_some() => {
+                *access = source;
+            }
             FaultKind::UnseenMbarrier { initialised } => *initialised = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;

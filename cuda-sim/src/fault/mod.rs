@@ -6,7 +6,7 @@ mod report;
 use std::fmt;
 
 pub use page::Page;
-use report::{at, exhausted, waited_for};
+use report::{and_at, at, exhausted, unfenced, waited_for};
 
 /// A kernel did something that a GPU forbids, or that it cannot do here. The launch ends; later
 /// launches work.
@@ -228,6 +228,37 @@ pub enum FaultKind {
         /// The mistake.
         what: String,
     },
+    /// The four warps of a warpgroup do not come to one `wgmma.mma_async` together, with the same
+    /// descriptors.
+    #[error(
+        "warpgroup out of step: this warp is at a wgmma.mma_async, and {what}{}",
+        and_at(other)
+    )]
+    WarpgroupOutOfStep {
+        /// What differs.
+        what: String,
+        /// Place of the other warp.
+        other: Option<(String, u32)>,
+    },
+    /// A matrix descriptor of `wgmma` describes a tile that is not all in shared memory.
+    #[error("bad matrix descriptor: {what}")]
+    BadDescriptor {
+        /// The operand, its descriptor's fields, and where it leaves shared memory.
+        what: String,
+    },
+    /// An access to a register that a product of the warpgroup (`wgmma.mma_async`) may still write
+    /// or read.
+    #[error("product in flight: {}", .0.what())]
+    ProductInFlight(RegisterInFlight),
+    /// A product of a warpgroup whose register was accessed, or that is the first one, without a
+    /// `wgmma.fence` before it.
+    #[error("missing wgmma.fence: {}", unfenced(register, access))]
+    MissingProductFence {
+        /// Place of the access.
+        access: Option<(String, u32)>,
+        /// The register; `None` if no `wgmma.fence` has been run before the first product.
+        register: Option<ProductRegister>,
+    },
     /// Blocks wait for blocks that cannot start: the device holds no more at the same time.
     #[error(
         "deadlock: the {resident} blocks that fit on the device wait, and {left} others cannot start"
@@ -389,6 +420,29 @@ pub struct WaitedBarrier {
     pub warps: Vec<u32>,
 }
 
+/// A register of a product that has not been waited for. The fault's own place is that of the
+/// access.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterInFlight {
+    /// The register.
+    pub register: ProductRegister,
+    /// It is written; otherwise it is read.
+    pub write: bool,
+    /// The product is in a group.
+    pub committed: bool,
+    /// File and line of the product.
+    pub product: Option<(String, u32)>,
+}
+
+/// A register of a product of a warpgroup, by its place in the list of operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProductRegister {
+    /// Of D.
+    Accumulator(u32),
+    /// Of A.
+    Fragment(u32),
+}
+
 /// The earlier side of a race.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RaceSide {
@@ -474,6 +528,10 @@ impl Fault {
             | FaultKind::RegistersExhausted { .. }
             | FaultKind::BadRegisterCount { .. }
             | FaultKind::BadCluster { .. }
+            | FaultKind::WarpgroupOutOfStep { .. }
+            | FaultKind::BadDescriptor { .. }
+            | FaultKind::ProductInFlight(_)
+            | FaultKind::MissingProductFence { .. }
             | FaultKind::BadMbarrier { .. }
             | FaultKind::BadBarrier { .. } => 719, // CUDA_ERROR_LAUNCH_FAILED
         }

@@ -57,6 +57,10 @@ impl FaultKind {
                 page!("setmaxnreg")
             }
             FaultKind::BadCluster { .. } => page!("cluster"),
+            FaultKind::WarpgroupOutOfStep { .. } => page!("warpgroup-out-of-step"),
+            FaultKind::BadDescriptor { .. } => page!("bad-descriptor"),
+            FaultKind::ProductInFlight(_) => page!("product-in-flight"),
+            FaultKind::MissingProductFence { .. } => page!("missing-wgmma-fence"),
             FaultKind::GridDeadlock { .. } => page!("grid-deadlock"),
             FaultKind::BadBarrier { .. } => page!("bad-barrier"),
         }

@@ -6,7 +6,7 @@ use crate::device::WARP_SIZE;
 
 use super::{
     Agent, BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
-    Race, RaceSide, UnsetRead, WaitedBarrier,
+    ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead, WaitedBarrier,
 };
 
 impl std::error::Error for Fault {}
@@ -110,6 +110,28 @@ pub(super) fn at(place: &Option<(String, u32)>, unknown: &str) -> String {
     match place {
         Some((file, line)) => format!("at {file}:{line}"),
         None => unknown.to_owned(),
+    }
+}
+
+/// The same behind other words; nothing if they are not known.
+pub(super) fn and_at(place: &Option<(String, u32)>) -> String {
+    match place {
+        Some(_) => format!(", {}", at(place, "")),
+        None => String::new(),
+    }
+}
+
+/// The register of a product that is not fenced, and the access.
+pub(super) fn unfenced(
+    register: &Option<ProductRegister>,
+    access: &Option<(String, u32)>,
+) -> String {
+    match register {
+        Some(register) => format!(
+            "{register} of this wgmma.mma_async was accessed {}, and no wgmma.fence lies between",
+            at(access, "before")
+        ),
+        None => "none before the first wgmma.mma_async of the warp".to_owned(),
     }
 }
 
@@ -322,6 +344,21 @@ impl FaultKind {
             FaultKind::Deadlock { .. } => {
                 "warps wait at barriers with different numbers or counts, one warp left before its barrier, or an mbarrier gets fewer arrivals than its phase waits for"
             }
+            FaultKind::WarpgroupOutOfStep { .. } => {
+                "wgmma.mma_async is run by warps 4k to 4k + 3 together, all threads of them, on one path and with one descriptor"
+            }
+            FaultKind::BadDescriptor { .. } => {
+                "an offset of the descriptor is in the wrong unit (16 bytes), leading and stride offsets are exchanged, or the swizzle or the major is not that of the tile"
+            }
+            FaultKind::ProductInFlight(register) if !register.committed => {
+                "wgmma.commit_group is missing: wgmma.wait_group waits for groups alone"
+            }
+            FaultKind::ProductInFlight(_) => {
+                "wgmma.wait_group is missing here, or its number is too large: it leaves that many of the newest groups running"
+            }
+            FaultKind::MissingProductFence { .. } => {
+                "wgmma.fence.sync.aligned must stand between ordinary accesses to the registers and the first wgmma.mma_async that has them"
+            }
             FaultKind::GridDeadlock { .. } => {
                 "blocks wait for others, and not all of the grid fits on the device at once; launch no more blocks than the occupancy allows"
             }
@@ -344,6 +381,30 @@ impl BadCopy {
         match self.source_changed {
             true => format!("its source has changed since the {access}"),
             false => format!("{access}, to which a copy writes that its thread has not waited for"),
+        }
+    }
+}
+
+impl RegisterInFlight {
+    pub(super) fn what(&self) -> String {
+        let RegisterInFlight {
+            register, write, ..
+        } = self;
+        let product = at(&self.product, "at an unknown line");
+        let access = if *write { "written" } else { "read" };
+        let does = match register {
+            ProductRegister::Accumulator(_) => "write",
+            ProductRegister::Fragment(_) => "read",
+        };
+        format!("{register} is {access} while the wgmma.mma_async {product} may still {does} it")
+    }
+}
+
+impl fmt::Display for ProductRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProductRegister::Accumulator(i) => write!(f, "accumulator {i}"),
+            ProductRegister::Fragment(i) => write!(f, "register {i} of A"),
         }
     }
 }

@@ -312,6 +312,8 @@ fn public_rung<'a>(device: &Device, text: &'a str) -> (&'a str, Times) {
             .split(' ')
             .map(|figure| figure.parse::<u64>().unwrap());
         if kind == "phase" {
+            // It was recorded before the last figures were counted.
+            let figures = figures.chain(std::iter::repeat(0));
             work.phases.push(Phase::from_figures(figures).unwrap());
             continue;
         }

@@ -200,6 +200,7 @@ fn pipeline_seconds(device: &Device, work: &Phase, share: f64) -> [(Resource, f6
         + at(work.tensor_tf32 / 2, rates.tensor_tf32_fmas)
         + at(work.tensor_int8 / 2, rates.tensor_int8_fmas))
         / rates.mma_sync_share
+        + at(work.wgmma / 2, rates.tensor_fmas)
         + at(work.tensor_f64 / 2, rates.tensor_f64_fmas);
     [
         (Resource::Issue, at(work.instructions, SCHEDULERS)),

@@ -30,6 +30,8 @@ pub struct Counters {
     pub flops_tensor_tf32: u64,
     /// Those of them on f64.
     pub flops_tensor_f64: u64,
+    /// Those of them that `wgmma` did.
+    pub flops_wgmma: u64,
     /// Operations of the tensor cores on 8-bit integers, counted alike.
     pub ops_tensor_int8: u64,
     /// Loads from global memory, and generic loads that went there.
@@ -163,7 +165,7 @@ impl AddAssign for Counters {
     fn add_assign(&mut self, other: Counters) {
         add_fields!(self += other:
             warp_instructions, lane_instructions, flops_f32, flops_f64, flops_half, flops_tensor,
-            flops_tensor_tf32, flops_tensor_f64, ops_tensor_int8,
+            flops_tensor_tf32, flops_tensor_f64, flops_wgmma, ops_tensor_int8,
             global_loads, global_stores, global_atomics, local, cache_lines,
             shared_loads, shared_stores, shared_atomics, matrix_loads, branches, divergent_branches, barriers,
         );

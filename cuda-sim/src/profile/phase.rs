@@ -76,4 +76,6 @@ figures! {
     local_sectors;
     /// Clocks that each warp would take alone, in all.
     latency_clocks;
+    /// Operations of the tensor cores by `wgmma`: as many on f16 as take the same time.
+    wgmma;
 }

@@ -17,6 +17,9 @@ pub(crate) struct Instruction {
     pub run: u32,
     /// Number of these, from this one on, that have its form.
     pub alike: u32,
+    /// It accesses an operand of a product of a warpgroup, or a copy of one, and is no such
+    /// product.
+    pub concerns_products: bool,
 }
 
 impl Instruction {
@@ -30,6 +33,7 @@ impl Instruction {
             form: None,
             run: 0,
             alike: 0,
+            concerns_products: false,
         }
     }
 }

@@ -49,6 +49,11 @@ pub struct Kernel {
     pub(crate) pinned_planes: u32,
     pub(crate) predicates: u32,
     pub(crate) branch_tables: Vec<Vec<u32>>,
+    /// By number of a product of a warpgroup: its accumulators.
+    pub(crate) accumulators: Vec<Vec<R>>,
+    /// By plane: whether it holds an operand of such a product, or a copy of one. Empty if the
+    /// kernel has no such products.
+    pub(crate) product_registers: Vec<bool>,
     /// Faults of threads at unknown operations.
     pub(crate) unsupported: Vec<Unsupported>,
     /// Number of registers that may be used unset.

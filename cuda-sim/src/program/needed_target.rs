@@ -58,10 +58,24 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     ),
 ];
 
+/// Opcodes of one architecture alone, and its compute capability: the target has the suffix `a`.
+const SPECIFIC: &[(&str, u32)] = &[("wgmma", 90), ("setmaxnreg", 90)];
+
+/// What the `.target` of a module gives.
+#[derive(Clone, Copy)]
+struct Target {
+    capability: u32,
+    is_specific: bool,
+}
+
 /// An error at the first instruction that the module's target lacks.
 pub(super) fn check(ast: &Ast<'_>) -> Result<(), PtxError> {
-    let Some(target) = ast.target else {
+    let Some(capability) = ast.target else {
         return Ok(());
+    };
+    let target = Target {
+        capability,
+        is_specific: ast.is_specific,
     };
     let bodies = ast.functions.iter().filter_map(|f| f.body.as_deref());
     bodies
@@ -69,16 +83,26 @@ pub(super) fn check(ast: &Ast<'_>) -> Result<(), PtxError> {
         .try_for_each(|body| check_body(body, target))
 }
 
-fn check_body(body: &[Statement<'_>], target: u32) -> Result<(), PtxError> {
+fn check_body(body: &[Statement<'_>], target: Target) -> Result<(), PtxError> {
     body.iter().try_for_each(|statement| match statement {
         Statement::Scope(inner) => check_body(inner, target),
         Statement::Instruction(instruction) => {
             let opcode = &instruction.opcode;
-            match needed(opcode) {
-                needed if needed > target => Err(PtxError::new(
-                    instruction.line,
-                    format!("{opcode} requires .target sm_{needed} or higher, and this module is for sm_{target}"),
-                )),
+            let refuse = |needed: String| {
+                let Target { capability, is_specific } = target;
+                let suffix = if is_specific { "a" } else { "" };
+                let text = format!(
+                    "{opcode} requires .target sm_{needed}, and this module is for sm_{capability}{suffix}"
+                );
+                Err(PtxError::new(instruction.line, text))
+            };
+            let base = opcode.split('.').next().unwrap_or_default();
+            let specific = SPECIFIC.iter().find(|(specific, _)| *specific == base);
+            match (specific, needed(opcode)) {
+                (Some((_, of)), _) if !target.is_specific || target.capability != *of => {
+                    refuse(format!("{of}a"))
+                }
+                (_, needed) if needed > target.capability => refuse(format!("{needed} or higher")),
                 _ => Ok(()),
             }
         }

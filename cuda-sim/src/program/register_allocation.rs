@@ -24,14 +24,15 @@ pub(super) struct Packing {
     pub pinned: u32,
 }
 
-/// Renumbers all registers in `code`. `None` if that takes too long.
+/// Renumbers all registers in `code`. Those that are `alone` share their planes with no other. `None` if that takes too long.
 pub(super) fn pack(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],
     registers: &[VirtualRegister],
+    alone: &[bool],
 ) -> Option<Packing> {
     let lifetimes = lifetimes(code, branch_tables, registers.len())?;
-    let packing = assign(&lifetimes, registers);
+    let packing = assign(&lifetimes, registers, alone);
     for instruction in code.iter_mut() {
         instruction.op.for_each_register(&mut |_, r| {
             // Every register in the code has a lifetime, because it is read or written there.
@@ -86,7 +87,7 @@ fn extend(lifetime: &mut Lifetime, at: u32) {
 }
 
 /// Linear scan. Pinned registers come first and keep their planes.
-fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> Packing {
+fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister], alone: &[bool]) -> Packing {
     let mut places = vec![None; registers.len()];
     let mut planes = 0;
     let mut order: Vec<(u32, u32, usize)> = Vec::new();
@@ -114,6 +115,10 @@ fn assign(lifetimes: &[Lifetime], registers: &[VirtualRegister]) -> Packing {
             }
         }
         let wide = registers[v].wide;
+        if alone[v] {
+            places[v] = Some(grow(&mut planes, wide));
+            continue;
+        }
         let place = free[usize::from(wide)]
             .pop()
             .unwrap_or_else(|| grow(&mut planes, wide));

@@ -8,6 +8,8 @@ use std::ops::Range;
 pub(crate) struct Ast<'a> {
     /// Compute capability of `.target`, `10 × major + minor`; the highest, if there are several.
     pub target: Option<u32>,
+    /// It is for that architecture alone, `sm_90a`, and so has what no other has.
+    pub is_specific: bool,
     /// `.entry` and `.func` definitions, in order.
     pub functions: Vec<Function<'a>>,
     /// Module-scope variables: `.global`, `.const`, `.shared`.

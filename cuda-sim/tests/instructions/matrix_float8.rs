@@ -12,15 +12,15 @@ use crate::common;
 
 /// An 8-bit float: its name, bits of its fraction, the bias, the largest finite value, and infinity
 /// if it has one.
-struct Format {
-    name: &'static str,
+pub struct Format {
+    pub name: &'static str,
     fraction: u32,
     bias: i32,
     largest: u32,
     infinity: Option<u32>,
 }
 
-const FORMATS: [Format; 2] = [
+pub const FORMATS: [Format; 2] = [
     Format {
         name: "e4m3",
         fraction: 3,
@@ -38,7 +38,7 @@ const FORMATS: [Format; 2] = [
 ];
 
 impl Format {
-    fn number(&self, byte: u32) -> Number {
+    pub fn number(&self, byte: u32) -> Number {
         let size = byte & 0x7f;
         let (field, digits) = (size >> self.fraction, size & ((1 << self.fraction) - 1));
         let infinite = Some(size) == self.infinity;
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    fn value(&self, byte: u32) -> f64 {
+    pub fn value(&self, byte: u32) -> f64 {
         let Number {
             negative,
             digits,

@@ -29,4 +29,5 @@ mod memory;
 mod mutation;
 mod rig;
 mod tensor_core;
+mod warpgroup;
 mod wmma;

@@ -162,7 +162,7 @@ pub(crate) trait HostSimd {
     ///
     /// # Safety
     /// The processor has the instruction set. Significands are finite and below 2, products of them
-    /// exact in f32. There are at most 16 terms, and `fraction` is at most 25.
+    /// exact in f32. There are at most 32 terms, and `fraction` is at most 25.
     #[inline(always)]
     unsafe fn add_terms(a: &[Term], terms: &[Terms], first: &Terms, fraction: i32) -> TermSums {
         let mut largest = first.exponents;

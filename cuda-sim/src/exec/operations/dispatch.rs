@@ -35,6 +35,11 @@ pub(crate) type Exchange = unsafe fn(&mut Registers, &Op, u32, &Members) -> Opti
 /// Runs a matrix product; unsafe as [`Compute`] is.
 pub(crate) type Product = unsafe fn(&mut MatrixUnit, &mut Registers, &Op);
 
+/// Runs a product of a warpgroup with these accumulators, whose tiles have been read; unsafe as
+/// [`Compute`] is. See [`MatrixUnit::multiply_warpgroup`].
+pub(crate) type WarpgroupMultiply =
+    unsafe fn(&mut MatrixUnit, &mut [&mut Registers; 4], &WarpgroupProduct, &[R], bool);
+
 /// One compiled set.
 pub(crate) struct Handlers {
     /// By [`Form`].
@@ -42,6 +47,7 @@ pub(crate) struct Handlers {
     pub compute_alike: [ComputeAlike; Form::COUNT],
     pub lanes: Exchange,
     pub product: Product,
+    pub multiply_warpgroup: WarpgroupMultiply,
     pub load_shared: Transfer,
     pub store_shared: Transfer,
     pub load_global: Transfer,
@@ -125,11 +131,23 @@ macro_rules! handlers {
                 unit.execute::<$simd>(registers, op);
             }
 
+            #[$features]
+            fn multiply_warpgroup(
+                unit: &mut MatrixUnit,
+                warps: &mut [&mut Registers; 4],
+                product: &WarpgroupProduct,
+                d: &[R],
+                adds: bool,
+            ) {
+                unit.multiply_warpgroup::<$simd>(warps, product, d, adds);
+            }
+
             pub(crate) static HANDLERS: Handlers = Handlers {
                 compute: [$($form),*],
                 compute_alike: [$(alike::$form),*],
                 lanes: exchange,
                 product,
+                multiply_warpgroup,
                 load_shared,
                 store_shared,
                 load_global,
@@ -485,6 +503,70 @@ mod tests {
                 let results: Vec<Vec<[u32; 32]>> = results.collect();
                 for result in &results[1..] {
                     assert_eq!(result, &results[0], "{op:?} {mode:?} {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_warpgroups_agree_on_all_instruction_sets() {
+        let e4m3 = Factors::E4m3 { b: ByteType::E5m2 };
+        let bytes = Factors::Int8 {
+            a_signed: true,
+            b_signed: false,
+        };
+        let saturated = Sums::S32 { saturate: true };
+        for (factors, sums) in [
+            (Factors::F16, Sums::F32),
+            (Factors::F16, Sums::F16),
+            (Factors::Bf16, Sums::F32),
+            (Factors::Tf32, Sums::F32),
+            (e4m3, Sums::F32),
+            (e4m3, Sums::F16),
+            (bytes, saturated),
+        ] {
+            let (p, negate) = (P(1), false);
+            let product = WarpgroupProduct {
+                number: 0,
+                factors,
+                sums,
+                columns: 16,
+                a: LeftFactor::Registers([0, 1, 2, 3].map(R)),
+                b: R(12),
+                adds: Condition { p, negate },
+                negated: [false; 2],
+                transposed: [false; 2],
+            };
+            let d = [4, 5, 6, 7, 8, 9, 10, 11].map(R);
+            for (mode, seed) in [MmaMode::Exact, MmaMode::Fast]
+                .into_iter()
+                .flat_map(|mode| (0..8).map(move |seed| (mode, seed)))
+            {
+                let results = sets().into_iter().map(|set| {
+                    let mut warps: [_; 4] = std::array::from_fn(|w| fragments(8 * w as u32 + seed));
+                    // The words of another warp are B: 16 columns of 32 bytes.
+                    let shared = fragments(40 + seed);
+                    let shared: Vec<u8> = (0..4)
+                        .flat_map(|r| *shared.read::<u32>(R(r)))
+                        .flat_map(u32::to_le_bytes)
+                        .collect();
+                    let descriptor = 128u64 >> 4 << 16 | 256 >> 4 << 32;
+                    for warp in &mut warps {
+                        warp.write(R(12), u32::MAX, &[descriptor; 32]);
+                    }
+                    let mut unit = MatrixUnit::new(mode);
+                    let read = unit.tiles.read(&product, &shared, warps.each_ref());
+                    read.expect("all in shared memory");
+                    let d = &d[..product.accumulators()];
+                    let mut each = warps.each_mut();
+                    // SAFETY: only sets that this processor can run are tried.
+                    unsafe { (set.multiply_warpgroup)(&mut unit, &mut each, &product, d, true) };
+                    let words = |warp: &Registers| (0..PLANES).map(|r| *warp.read(R(r))).collect();
+                    warps.iter().map(words).collect()
+                });
+                let results: Vec<Vec<Vec<[u32; 32]>>> = results.collect();
+                for result in &results[1..] {
+                    assert_eq!(result, &results[0], "{product:?} {mode:?} {seed}");
                 }
             }
         }

@@ -267,6 +267,7 @@ pub(crate) fn members_of(op: &Op) -> Option<R> {
         | Op::BulkCopy(_)
         | Op::Mbarrier(_)
         | matrix_operations!()
+        | Op::WarpgroupProduct(_)
         | warp_operations!() => None,
     }
 }

@@ -6,6 +6,7 @@ use super::fragments::Fragment;
 use super::{Pause, Step, Warp};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::WarpFault;
+use crate::exec::lane_mask::FULL;
 use crate::fault::FaultKind;
 use crate::program::op::{Fence, R};
 
@@ -154,6 +155,37 @@ impl Warp {
         self.fragments.iter_mut().for_each(|f| f.parked = false);
         fragment.mask &= !mask;
         Ok(())
+    }
+
+    /// Parks the threads at a product of a warpgroup. The warp pauses there if all its threads are
+    /// there.
+    pub(super) fn come_to_product(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+    ) -> Result<Option<Pause>, WarpFault> {
+        let Step { pc, mask, .. } = step;
+        if mask != fragment.mask {
+            self.uncount(worker, pc, mask);
+            self.split_by_guard(fragment, mask);
+            return Ok(None);
+        }
+        if self.live != FULL {
+            return Err(step.fault(FaultKind::MissingLanes {
+                members: FULL,
+                present: self.live,
+            }));
+        }
+        if mask == FULL && self.loaded_unset.is_some() {
+            self.follow_unset(worker, step)?;
+        }
+        self.put(fragment.parked());
+        if mask == FULL {
+            return Ok(Some(Pause::Product { pc }));
+        }
+        self.uncount(worker, pc, mask);
+        Ok(None)
     }
 
     /// Parks the threads at a block barrier. The warp pauses there if all its threads are there.

@@ -94,6 +94,10 @@ impl Warp {
                 unsafe { (handlers.product)(&mut worker.matrix_unit, &mut self.registers, op) };
                 return Ok(());
             }
+            Op::ProductFence | Op::ProductCommit | Op::ProductWait { .. } => {
+                self.order_products(worker, op);
+                return Ok(());
+            }
             Op::MatrixTranspose { d, a } => {
                 matrix_rows::transpose(&mut self.registers, mask, *d, *a);
                 return Ok(());

@@ -16,12 +16,14 @@ mod convergence;
 mod fragments;
 mod loaded_unset;
 mod meeting;
+mod products;
 mod unset_registers;
 
 use std::ops::ControlFlow;
 
 use self::fragments::Fragment;
 use self::loaded_unset::LoadedUnset;
+use self::products::Products;
 use self::unset_registers::Unset;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::aligned_bytes::Bytes;
@@ -45,6 +47,8 @@ pub(crate) enum Pause {
     Finished,
     /// All threads are at the barrier at `pc`.
     Barrier { pc: u32 },
+    /// All threads are at the product of a warpgroup at `pc`.
+    Product { pc: u32 },
     /// It polls memory, waiting for another warp.
     Waiting,
 }
@@ -109,6 +113,8 @@ pub(crate) struct Warp {
     /// Bytes of registers that were loaded from memory that nobody wrote; `None` while there are
     /// none.
     loaded_unset: Option<Box<LoadedUnset>>,
+    /// Products of its warpgroup, if accesses to their registers are checked.
+    products: Products,
     executed: u64,
     /// Backward branches and polls since the warp last let others run.
     effort: u32,
@@ -150,6 +156,7 @@ impl Warp {
         self.unset.clear();
         self.unset.resize(kernel.tracked as usize, Unset::ALL);
         self.loaded_unset = None;
+        self.products.start();
         self.executed = 0;
         self.phase_wait = None;
         self.disagreement = None;
@@ -193,7 +200,8 @@ impl Warp {
             if self.loaded_unset.as_ref().is_some_and(|u| u.is_empty()) {
                 self.loaded_unset = None;
             }
-            let paused = if is_traced || self.loaded_unset.is_some() {
+            let has_products = worker.checks.enabled && !kernel.accumulators.is_empty();
+            let paused = if is_traced || self.loaded_unset.is_some() || has_products {
                 self.advance::<true>(kernel, worker, handlers, budget, fragment)?
             } else {
                 self.advance::<false>(kernel, worker, handlers, budget, fragment)?
@@ -210,8 +218,9 @@ impl Warp {
     }
 
     /// Runs one fragment until it meets another, splits, parks, tires or ends. `OBSERVED`: one
-    /// operation at a time, because the warp is traced or has unset bytes in its registers; without
-    /// it, the fragment also stops behind a load that gets such bytes.
+    /// operation at a time, because the warp is traced or has unset bytes in its registers, or, many
+    /// at a time, because registers of products are kept watch over; without it, the fragment also
+    /// stops behind a load that gets such bytes.
     fn advance<const OBSERVED: bool>(
         &mut self,
         kernel: &Kernel,
@@ -248,7 +257,11 @@ impl Warp {
                 mask,
             };
             if OBSERVED && self.loaded_unset.is_some() {
-                if !matches!(op, between_lanes!() | matrix_operations!()) {
+                let meets = matches!(
+                    op,
+                    between_lanes!() | matrix_operations!() | Op::WarpgroupProduct(_)
+                );
+                if !meets {
                     self.follow_unset(worker, step)?;
                 }
                 if let Some(guard) = instruction.guard {
@@ -256,10 +269,25 @@ impl Warp {
                 }
             }
             if instruction.run > 0 {
-                let end = pc + if OBSERVED { 1 } else { instruction.run };
-                self.compute::<OBSERVED>(handlers, &kernel.code[pc as usize..end as usize], mask);
+                let one_by_one = OBSERVED && (self.is_traced || self.loaded_unset.is_some());
+                let end = pc + if one_by_one { 1 } else { instruction.run };
+                if OBSERVED && worker.checks.enabled && mask != 0 {
+                    let concerned = |at: &u32| kernel.code[*at as usize].concerns_products;
+                    for at in (pc..end).filter(concerned) {
+                        self.follow_products(kernel, at, mask)?;
+                    }
+                }
+                let run = &kernel.code[pc as usize..end as usize];
+                if one_by_one {
+                    self.compute::<true>(handlers, run, mask);
+                } else {
+                    self.compute::<false>(handlers, run, mask);
+                }
                 fragment.pc = end;
                 continue;
+            }
+            if OBSERVED && instruction.concerns_products && worker.checks.enabled && mask != 0 {
+                self.follow_products(kernel, pc, mask)?;
             }
             match op {
                 on_registers!() => unreachable!("only changes registers: has a form"),
@@ -339,6 +367,7 @@ impl Warp {
                     let warp = self.active(kernel, mask, pc);
                     bulk_copy::wait(&warp, worker, *newest);
                 }
+                Op::WarpgroupProduct(_) => return self.come_to_product(worker, step, fragment),
                 between_lanes!() | matrix_operations!() => {
                     if !self.meet(worker, step, fragment)? {
                         return Ok(None);
@@ -374,7 +403,7 @@ impl Warp {
                         return Ok(Some(Pause::Waiting));
                     }
                 }
-                Op::Nothing => {}
+                Op::Nothing | Op::Accumulators(_) => {}
                 Op::Yield => self.poll(),
                 Op::Print {
                     d,
@@ -510,7 +539,8 @@ impl Warp {
     /// `mask`.
     #[cold]
     fn trace(&mut self, kernel: &Kernel, worker: &mut HostThread<'_>, at: Fragment, mask: u32) {
-        let is_barrier = matches!(kernel.code[at.pc as usize].op, Op::Barrier { .. });
+        let op = &kernel.code[at.pc as usize].op;
+        let is_barrier = matches!(op, Op::Barrier { .. } | Op::WarpgroupProduct(_));
         // Threads that are the first at a barrier will be at it again with the others.
         if is_barrier && at.mask != self.live {
             return;
@@ -558,7 +588,7 @@ impl Warp {
         self.executed
     }
 
-    fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
+    pub(crate) fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {
         ActiveWarp {
             registers: &mut self.registers,
             local: &mut self.local,

@@ -149,11 +149,13 @@ fn result(op: &Op) -> u32 {
         // instruction.
         Op::MatrixProduct64(_) if !op.is_counted() => 0,
         Op::MatrixProduct(_) | Op::MatrixProduct64(_) | Op::QuadPairProducts(_) => TENSOR,
+        // Their results are there behind a wait.
+        Op::WarpgroupProduct(_) => 0,
         Op::MatrixLoad(_) | Op::MatrixTranspose { .. } | Op::Mbarrier(_) => SHARED,
         Op::Shuffle { .. } | Op::Reduce { .. } | Op::MatchAny { .. } | Op::MatchAll { .. } => {
             SHARED
         }
-        Op::Track(_) | Op::Nothing => 0,
+        Op::Track(_) | Op::Accumulators(_) | Op::Nothing => 0,
         _ => ARITHMETIC,
     }
 }

@@ -23,6 +23,7 @@ pub(crate) mod compare_and_swap_reads;
 pub(crate) mod joined_loads;
 pub(crate) mod latency;
 pub(crate) mod phases;
+pub(crate) mod product_registers;
 pub(crate) mod register_flow;
 pub(crate) mod shared_arrays;
 pub(crate) mod straight_line;

@@ -34,7 +34,10 @@ pub(crate) fn stretches(code: &[Instruction], branch_tables: &[Vec<u32>]) -> Vec
 /// other threads may run than before it, or it tells how many instructions the warp has run.
 fn stands_alone(op: &Op) -> bool {
     matches!(op.class(), Class::Warp | Class::Barrier)
-        || matches!(op, Op::Clock { .. } | matrix_operations!())
+        || matches!(
+            op,
+            Op::Clock { .. } | Op::WarpgroupProduct(_) | matrix_operations!()
+        )
 }
 
 /// Has the first operation without a guard count for all of its stretch. Returns where each

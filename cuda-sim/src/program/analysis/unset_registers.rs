@@ -240,6 +240,7 @@ fn using_lanes(op: &Op, r: R) -> UsingLanes {
         }) if r == source.base && r != target.base && r != size => {
             UsingLanes::Reading { size, ignore }
         }
+        Op::Accumulators(accumulators) => UsingLanes::Where(accumulators.adds),
         _ => UsingLanes::Of(u32::MAX),
     }
 }

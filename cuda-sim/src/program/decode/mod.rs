@@ -17,6 +17,7 @@ mod mbarrier;
 mod memory;
 mod modifiers;
 mod operands;
+mod warpgroup;
 mod wmma;
 
 use std::cell::Cell;
@@ -60,6 +61,7 @@ impl<'a> Lowering<'a> {
             "ldmatrix" | "stmatrix" => self.matrix_rows(base, &mut mods, operands),
             "movmatrix" => self.matrix_transpose(&mut mods, operands),
             "wmma" => self.wmma(&mut mods, operands),
+            "wgmma" => self.warpgroup(&mut mods, operands),
             "mbarrier" => self.mbarrier(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "prefetch" if mods.take("tensormap") => self.prefetch_tensor_map(&mut mods, operands),

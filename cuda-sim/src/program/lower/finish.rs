@@ -10,6 +10,7 @@ use crate::program::analysis::compare_and_swap_reads;
 use crate::program::analysis::joined_loads::joined_loads;
 use crate::program::analysis::latency::{Latency, latencies};
 use crate::program::analysis::phases::Phases;
+use crate::program::analysis::product_registers;
 use crate::program::analysis::shared_arrays::{Origin, arrays};
 use crate::program::analysis::straight_line::{count_together, leaders, runs, stretches};
 use crate::program::analysis::unset_registers::{self, Tracked};
@@ -40,8 +41,9 @@ impl Lowering<'_> {
     /// 4. Addresses get their shared arrays, and neighbouring loads are joined, while a register
     ///    still has one meaning.
     /// 5. Registers are packed.
-    /// 6. Operations are grouped, and their forms found. They stay as they are from here on.
-    /// 7. Memory is laid out, and constants get their values.
+    /// 6. Products of warpgroups get their numbers and the places of their accumulators.
+    /// 7. Operations are grouped, and their forms found. They stay as they are from here on.
+    /// 8. Memory is laid out, and constants get their values.
     pub(super) fn finish(
         mut self,
         function: &Function<'_>,
@@ -59,8 +61,15 @@ impl Lowering<'_> {
         let sites = self.number_accesses();
         let arrays = self.arrays(sites);
         let joins = joined_loads(&self.code, &branch_tables, &self.held_constants(), sites);
-        let packing = register_allocation::pack(&mut self.code, &branch_tables, &self.registers);
+        let of_products = product_registers::mark(&mut self.code, &self.registers);
+        let packing = register_allocation::pack(
+            &mut self.code,
+            &branch_tables,
+            &self.registers,
+            &of_products,
+        );
         let packing = packing.ok_or_else(too_long)?;
+        let accumulators = self.number_products();
         let groups = self.group_operations(&branch_tables, sites);
         let dynamic_shared_offset = self.shared_bytes.next_multiple_of(self.dynamic_align);
         let constants = self.settled_constants(&packing, dynamic_shared_offset);
@@ -105,6 +114,8 @@ impl Lowering<'_> {
             code: self.code,
             source: self.source,
             branch_tables,
+            product_registers: product_planes(&accumulators, &of_products, &packing),
+            accumulators,
             unsupported: self.unsupported,
         })
     }
@@ -147,6 +158,22 @@ impl Lowering<'_> {
             });
         }
         sites
+    }
+
+    /// Numbers the products of warpgroups in the order of the code, and returns their accumulators.
+    fn number_products(&mut self) -> Vec<Vec<R>> {
+        let (mut all, mut listed) = (Vec::new(), Vec::new());
+        for instruction in &mut self.code {
+            match &mut instruction.op {
+                Op::Accumulators(list) => listed.extend_from_slice(list.registers()),
+                Op::WarpgroupProduct(product) => {
+                    product.number = all.len() as u32;
+                    all.push(std::mem::take(&mut listed));
+                }
+                _ => {}
+            }
+        }
+        all
     }
 
     /// Groups operations that the same threads run: to count them together, to run them in one
@@ -265,6 +292,26 @@ impl Lowering<'_> {
         }
         held
     }
+}
+
+/// By plane: whether it holds an operand of a product of a warpgroup, or a copy. Empty if there are
+/// no such products.
+fn product_planes(accumulators: &[Vec<R>], of_products: &[bool], packing: &Packing) -> Vec<bool> {
+    if accumulators.is_empty() {
+        return Vec::new();
+    }
+    let mut planes = vec![false; packing.planes as usize];
+    for (place, _) in packing
+        .places
+        .iter()
+        .zip(of_products)
+        .filter(|(_, of)| **of)
+    {
+        if let Some(place) = place {
+            planes[place.0 as usize] = true;
+        }
+    }
+    planes
 }
 
 /// The name in the source of a variable within a function, which C++ mangles: `_ZZ3sumE6partials`

@@ -6,6 +6,7 @@ use super::half::HalfOp;
 use super::matrix::{Columns, Factors};
 use super::memory::MemorySpace;
 use super::operation::{Op, between_lanes};
+use super::warpgroup::WarpgroupProduct;
 
 /// Defines the classes: each once, with its description and its word for tables.
 macro_rules! classes {
@@ -73,17 +74,24 @@ pub(crate) enum TensorUnit {
     Int8,
 }
 
+impl TensorUnit {
+    fn of(factors: Factors) -> TensorUnit {
+        match factors {
+            Factors::F16 | Factors::Bf16 | Factors::E4m3 { .. } | Factors::E5m2 { .. } => {
+                TensorUnit::F16
+            }
+            Factors::Tf32 => TensorUnit::Tf32,
+            Factors::Int8 { .. } => TensorUnit::Int8,
+        }
+    }
+}
+
 impl Op {
     /// What of the tensor cores it runs on, if it is a product of theirs.
     pub(crate) fn tensor_unit(&self) -> Option<TensorUnit> {
         match self {
-            Op::MatrixProduct(product) => Some(match product.factors {
-                Factors::F16 | Factors::Bf16 | Factors::E4m3 { .. } | Factors::E5m2 { .. } => {
-                    TensorUnit::F16
-                }
-                Factors::Tf32 => TensorUnit::Tf32,
-                Factors::Int8 { .. } => TensorUnit::Int8,
-            }),
+            Op::MatrixProduct(product) => Some(TensorUnit::of(product.factors)),
+            Op::WarpgroupProduct(product) => Some(TensorUnit::of(product.factors)),
             Op::QuadPairProducts(_) => Some(TensorUnit::F16),
             Op::MatrixProduct64(_) => Some(TensorUnit::F64),
             _ => None,
@@ -184,12 +192,21 @@ impl Op {
                 let (rows, depth) = (product.rows.into(), product.depth.into());
                 (Class::Tensor, per_lane(rows, depth))
             }
+            // A warp has a quarter of the rows.
+            Op::WarpgroupProduct(product) => {
+                let columns = usize::from(product.columns) / 8;
+                let of_a_warp = per_lane(WarpgroupProduct::ROWS / 4, product.depth());
+                (Class::Tensor, of_a_warp * columns as u64)
+            }
             // Of the whole instruction, which is counted at its first half.
             Op::QuadPairProducts(_) => (Class::Tensor, 4 * per_lane(8, 4)),
             Op::MatrixLoad(_) | Op::MatrixStore(_) => (Class::Shared, 0),
             between_lanes!()
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
+            | Op::ProductFence
+            | Op::ProductCommit
+            | Op::ProductWait { .. }
             | Op::ActiveMask { .. } => (Class::Warp, 0),
             Op::Barrier { .. }
             | Op::ClusterBarrier { .. }
@@ -202,6 +219,7 @@ impl Op {
             | Op::Clock { .. }
             | Op::Print { .. }
             | Op::AssertFail { .. }
+            | Op::Accumulators(_)
             | Op::Track(_)
             | Op::Unknown { .. } => (Class::Other, 0),
         }
@@ -211,7 +229,7 @@ impl Op {
     /// that is counted before.
     pub(crate) fn is_counted(&self) -> bool {
         match self {
-            Op::Track(_) => false,
+            Op::Track(_) | Op::Accumulators(_) => false,
             Op::MatrixProduct64(product) => product.depth > 0,
             Op::QuadPairProducts(products) => products.columns == Columns::Low,
             _ => true,

@@ -67,6 +67,7 @@ macro_rules! define_forms {
                     | Op::CopyAsync(_)
                     | Op::BulkCopy(_)
                     | matrix_operations!()
+                    | Op::WarpgroupProduct(_)
                     | Op::Mbarrier(_)
                     | warp_operations!() => None,
                 }

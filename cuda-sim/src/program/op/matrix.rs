@@ -202,7 +202,7 @@ impl Factors {
     }
 
     /// Bits of an element.
-    fn bits(self) -> usize {
+    pub(crate) fn bits(self) -> usize {
         match self {
             Factors::F16 | Factors::Bf16 => 16,
             Factors::Tf32 => 32,

@@ -18,6 +18,7 @@ mod operation;
 mod register_uses;
 mod tracking;
 mod warp;
+mod warpgroup;
 
 pub(crate) use arithmetic::*;
 pub(crate) use async_copy::{AsyncCopy, CopySide};
@@ -42,3 +43,4 @@ pub(crate) use operation::{
 pub(crate) use register_uses::Use;
 pub(crate) use tracking::*;
 pub(crate) use warp::*;
+pub(crate) use warpgroup::{Accumulators, LeftFactor, WarpgroupProduct};

@@ -10,6 +10,7 @@ use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace, Order};
 use super::operands::{Condition, P, R};
 use super::tracking::Tracking;
 use super::warp::{BarrierKind, Fence, Reduction, Shuffle, Vote};
+use super::warpgroup::{Accumulators, WarpgroupProduct};
 
 /// One operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -327,6 +328,19 @@ pub(crate) enum Op {
         a: R,
     },
 
+    // Matrices of a warpgroup: exec/operations/wgmma/
+    WarpgroupProduct(WarpgroupProduct),
+    /// No instruction: a part of the operands of the product that follows.
+    Accumulators(Accumulators),
+    /// `wgmma.fence`.
+    ProductFence,
+    /// `wgmma.commit_group`: the products that the warp has begun since the last one are a group.
+    ProductCommit,
+    /// `wgmma.wait_group`: waits for all groups of the warp but the `newest` last ones.
+    ProductWait {
+        newest: u32,
+    },
+
     // Between lanes: exec/operations/lanes.rs
     Shuffle {
         op: Shuffle,
@@ -509,6 +523,9 @@ macro_rules! matrix_operations {
             | Op::MatrixStore(_)
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
+            | Op::ProductFence
+            | Op::ProductCommit
+            | Op::ProductWait { .. }
     };
 }
 pub(crate) use matrix_operations;
@@ -536,6 +553,7 @@ macro_rules! warp_operations {
             | Op::Trap
             | Op::Print { .. }
             | Op::AssertFail { .. }
+            | Op::Accumulators(_)
             | Op::Track(_)
             | Op::Unknown { .. }
     };
@@ -615,6 +633,10 @@ impl Op {
             | Op::QuadPairProducts(_)
             | Op::MatrixStart(_)
             | Op::MatrixTranspose { .. }
+            | Op::WarpgroupProduct(_)
+            | Op::ProductFence
+            | Op::ProductCommit
+            | Op::ProductWait { .. }
             | warp_operations!() => {}
         }
     }

@@ -7,6 +7,7 @@ use super::operands::{P, R};
 use super::operation::{Op, matrix_operations, on_general_registers};
 use super::tracking::{Tracking, UsingLanes};
 use super::warp::BarrierKind;
+use super::warpgroup::{Accumulators, LeftFactor, WarpgroupProduct};
 
 /// Use of a register by an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +107,17 @@ impl Op {
                 let sources = products.a.iter_mut().chain(&mut products.b);
                 each(f, sources.chain(&mut products.c[..c]), &mut products.d[..d]);
             }
+            Op::WarpgroupProduct(WarpgroupProduct { a, b, .. }) => {
+                let a = match a {
+                    LeftFactor::Registers(fragments) => fragments.as_mut_slice(),
+                    LeftFactor::Shared(descriptor) => std::slice::from_mut(descriptor),
+                };
+                each(f, a.iter_mut().chain([b]), []);
+            }
+            Op::Accumulators(Accumulators { count, c, d, .. }) => {
+                let count = usize::from(*count);
+                each(f, &mut c[..count], &mut d[..count]);
+            }
             Op::MatrixStart(start) => each(f, [&mut start.address.base, &mut start.stride], []),
             Op::MatrixLoad(matrices) => {
                 let written = &mut matrices.r[..usize::from(matrices.count)];
@@ -172,7 +184,7 @@ impl Op {
             Op::Track(
                 Tracking::Set { .. }
                 | Tracking::Check {
-                    lanes: UsingLanes::Of(_),
+                    lanes: UsingLanes::Of(_) | UsingLanes::Where(_),
                     ..
                 }
                 | Tracking::Flow { .. }
@@ -189,6 +201,9 @@ impl Op {
             | Op::CopyWait { .. }
             | Op::BulkCommit
             | Op::BulkWait { .. }
+            | Op::ProductFence
+            | Op::ProductCommit
+            | Op::ProductWait { .. }
             | Op::Nothing
             | Op::Yield
             | Op::Trap
@@ -237,6 +252,7 @@ impl Op {
                 }
             }
             Op::CopyAsync(copy) => f(Use::Read, copy.ignore.p),
+            Op::WarpgroupProduct(product) => f(Use::Read, product.adds.p),
             Op::Barrier { kind, .. } => match kind {
                 BarrierKind::CountTrue { p, .. } => f(Use::Read, p.p),
                 BarrierKind::AllTrue { d, p } | BarrierKind::AnyTrue { d, p } => {
@@ -270,6 +286,7 @@ impl Op {
             | Op::Trap
             | Op::Print { .. }
             | Op::AssertFail { .. }
+            | Op::Accumulators(_)
             | Op::Track(_)
             | Op::Unknown { .. }
             | matrix_operations!() => {}

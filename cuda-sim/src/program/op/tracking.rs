@@ -57,6 +57,8 @@ pub(crate) enum UsingLanes {
         size: R,
         ignore: Condition,
     },
+    /// Those in which a product of a warpgroup adds to its accumulators.
+    Where(Condition),
 }
 
 /// Flow of unset bytes from the operands of an operation to its result.

@@ -3,6 +3,7 @@
 mod declaration;
 mod instruction;
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::lexer::{Token, tokens};
@@ -29,7 +30,14 @@ pub(crate) fn parse(text: &str) -> Result<Ast<'_>, PtxError> {
             Token::Word(".target") => {
                 parser.skip(1);
                 if let Some(Token::Word(name)) = parser.peek() {
-                    ast.target = ast.target.max(capability(name));
+                    let target = capability(name);
+                    let is_specific = name.ends_with('a');
+                    ast.is_specific = match target.cmp(&ast.target) {
+                        Ordering::Less => ast.is_specific,
+                        Ordering::Equal => ast.is_specific || is_specific,
+                        Ordering::Greater => is_specific,
+                    };
+                    ast.target = ast.target.max(target);
                 }
                 parser.skip(1);
                 while parser.accept(b',') {

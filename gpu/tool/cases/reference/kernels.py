@@ -267,6 +267,42 @@ def mma(given):
     return {7: [word for ty, (a, b) in fragments.items() for word in product(ty, a, b, given[6])]}
 
 
+def wgmma(given):
+    """Both products, of 64 rows and 16 columns: the layouts and fragments of the PTX manual."""
+    a, b, c, left, right, sums = given[:6]
+
+    def half(words, at):
+        return integer(words[at // 4] >> (8 * (at % 4)) & 0xFFFF, "f16")
+
+    def signed(words, at):
+        return value(words[at // 4] >> (8 * (at % 4)) & 0xFF, "s8")
+
+    def row_of_a(row, k):
+        chunk = k // 8 ^ (row * 32 // 128) % 2
+        return half(a, row * 32 + chunk * 16 + k % 8 * 2)
+
+    def fragment(row, k):
+        lane = 32 * (row // 16) + 4 * (row % 8) + k % 16 // 4
+        return signed(left, 16 * lane + 4 * (row // 8 % 2 + 2 * (k // 16)) + k % 4)
+
+    floats_of_d, integers_of_d = [], []
+    for thread in range(128):
+        for i in range(8):
+            row = 16 * (thread // 32) + thread % 32 // 4 + 8 * (i // 2 % 2)
+            column = 8 * (i // 4) + 2 * (thread % 4) + i % 2
+            total = integer(c[8 * thread + i], "f32")
+            for k in range(16):
+                at = k % 8 * 16 + k // 8 * 256 + column // 8 * 128 + column % 8 * 2
+                total -= row_of_a(row, k) * half(b, at)
+            floats_of_d.append(floats.encode((int(total < 0), floats.Fraction(abs(total))), "f32"))
+            total = sums[8 * thread + i]
+            for k in range(32):
+                at = column % 8 * 16 + column // 8 * 256 + k // 16 * 128 + k % 16
+                total += fragment(row, k) * signed(right, at)
+            integers_of_d.append(bits(total, 32))
+    return {6: floats_of_d + integers_of_d}
+
+
 EXPECTED = {
     "async_copy": async_copy,
     "atomics_contended": atomics_contended,
@@ -287,4 +323,5 @@ EXPECTED = {
     "mma": mma,
     "ragged_loads": ragged_loads,
     "spaces": spaces,
+    "wgmma": wgmma,
 }

@@ -237,8 +237,7 @@ impl Factors {
         let rounded = rows.as_flattened_mut();
         let (totals, largest) = (totals.as_flattened(), largest.as_flattened());
         for i in 0..16 * 8 {
-            // If all terms are zero, any exponent will do.
-            let sum = totals[i] * power_of_two(largest[i].max(NO_EXPONENT / 4) - fraction);
+            let sum = totals[i] * power_of_two(widest_exponent(largest[i]) - fraction);
             rounded[i] = if SUM_WIDTH == 16 {
                 u32::from(narrow::<F16>(sum))
             } else {
@@ -334,19 +333,19 @@ impl Factors {
 /// Bits of fraction of f32.
 const F32: u32 = 23;
 
-const ZERO: Term = Term {
+pub(super) const ZERO: Term = Term {
     significand: 0.0,
     exponent: 0,
 };
 
-const ZEROS: Terms = Terms {
+pub(super) const ZEROS: Terms = Terms {
     significands: [0.0; 8],
     exponents: [0; 8],
 };
 
 /// Sums by rows, the columns in the order of the fragments.
 #[inline(always)]
-fn by_rows(sums: &SumBits) -> [[u32; 8]; 16] {
+pub(super) fn by_rows(sums: &SumBits) -> [[u32; 8]; 16] {
     let mut rows = [[0; 8]; 16];
     for (part, sums) in sums.iter().enumerate() {
         for (g, four) in sums.as_chunks::<4>().0.iter().enumerate() {
@@ -358,7 +357,7 @@ fn by_rows(sums: &SumBits) -> [[u32; 8]; 16] {
 
 /// The fragments of sums by rows.
 #[inline(always)]
-fn by_fragments(rows: &[[u32; 8]; 16]) -> SumBits {
+pub(super) fn by_fragments(rows: &[[u32; 8]; 16]) -> SumBits {
     let mut sums = [[0; 32]; 4];
     for (part, sums) in sums.iter_mut().enumerate() {
         for (g, four) in sums.as_chunks_mut::<4>().0.iter_mut().enumerate() {
@@ -371,7 +370,7 @@ fn by_fragments(rows: &[[u32; 8]; 16]) -> SumBits {
 /// Significand, with its sign, and exponent of a float. Of NaN and infinity they are those of a
 /// zero.
 #[inline(always)]
-fn split<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> (f32, i32) {
+pub(super) fn split<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> (f32, i32) {
     let size = bits & (u32::MAX >> (33 - WIDTH));
     let field = (size >> FRACTION) as i32;
     let bias = (1 << (WIDTH - FRACTION - 2)) - 1;
@@ -390,7 +389,7 @@ fn split<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> (f32, i32) {
 
 /// True if one of the floats is NaN or infinite.
 #[inline(always)]
-fn any_special<const WIDTH: u32, const FRACTION: u32>(bits: &[u32]) -> bool {
+pub(super) fn any_special<const WIDTH: u32, const FRACTION: u32>(bits: &[u32]) -> bool {
     let infinity = u32::MAX >> (33 - WIDTH) >> FRACTION << FRACTION;
     let mut special = false;
     for &bits in bits {
@@ -402,7 +401,7 @@ fn any_special<const WIDTH: u32, const FRACTION: u32>(bits: &[u32]) -> bool {
 /// Replaces those of eight sums that have a NaN or an infinity among their terms.
 #[cold]
 #[inline(never)]
-fn replace_special<
+pub(super) fn replace_special<
     const WIDTH: u32,
     const FRACTION: u32,
     const SUM_WIDTH: u32,
@@ -432,6 +431,12 @@ fn value<const WIDTH: u32, const FRACTION: u32>(bits: u32) -> f64 {
     }
 }
 
+/// The largest exponent of some terms. If all of them are zero, any exponent will do.
+#[inline(always)]
+pub(super) fn widest_exponent(largest: i32) -> i32 {
+    largest.max(NO_EXPONENT / 4)
+}
+
 /// The bits of an exact sum as f32 or f16, rounded to nearest even.
 #[inline(always)]
 fn to_nearest<const WIDTH: u32>(sum: f64) -> u32 {
@@ -444,7 +449,7 @@ fn to_nearest<const WIDTH: u32>(sum: f64) -> u32 {
 
 /// The bits of `x` as f32, rounded toward zero. From 2¹²⁸ on it is infinite.
 #[inline(always)]
-fn toward_zero(x: f64) -> u32 {
+pub(super) fn toward_zero(x: f64) -> u32 {
     let near = x as f32;
     let too_large = f64::from(near).abs() > x.abs() && x.abs() < power_of_two(128);
     near.to_bits() - u32::from(too_large)

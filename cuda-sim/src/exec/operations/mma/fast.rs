@@ -6,7 +6,7 @@
 
 use super::fragments::{self, Bytes, SumBits, halves, rows_of_halves};
 use super::tf32;
-use crate::exec::half_float::{F16, narrow, widen};
+use crate::exec::half_float::{F16, NAN, widen};
 use crate::exec::host_simd::HostSimd;
 use crate::exec::operations::byte_float::placed;
 use crate::exec::registers::Registers;
@@ -61,9 +61,7 @@ impl Factors {
             unsafe { V::multiply_add(&self.left, right, from, to) };
         }
         if product.sums == Sums::F16 {
-            for sum in sums.as_flattened_mut() {
-                *sum = u32::from(narrow::<F16>(f64::from(f32::from_bits(*sum))));
-            }
+            narrow_all::<V>(&mut sums);
         }
         fragments::write(registers, product, &sums);
     }
@@ -124,7 +122,7 @@ impl Factors {
 
 /// The value of an 8-bit float.
 #[inline(always)]
-fn float8(ty: ByteType, byte: u8) -> f32 {
+pub(super) fn float8(ty: ByteType, byte: u8) -> f32 {
     let value = widen::<F16>(placed(ty, byte)) as f32;
     match ty {
         ByteType::E4m3 => value * 256.0,
@@ -134,7 +132,7 @@ fn float8(ty: ByteType, byte: u8) -> f32 {
 
 /// The values of eight bf16. It is unsafe only to have the type of [`HostSimd::widen`].
 #[inline(always)]
-unsafe fn widen_bf16(halves: &[u16; 8], to: &mut [f32; 8]) {
+pub(super) unsafe fn widen_bf16(halves: &[u16; 8], to: &mut [f32; 8]) {
     for j in 0..8 {
         to[j] = f32::from_bits(u32::from(halves[j]) << 16);
     }
@@ -142,7 +140,7 @@ unsafe fn widen_bf16(halves: &[u16; 8], to: &mut [f32; 8]) {
 
 /// Turns f16 into f32.
 #[inline(always)]
-fn widen_all<V: HostSimd>(sums: &mut SumBits) {
+pub(super) fn widen_all<V: HostSimd>(sums: &mut SumBits) {
     for sums in sums {
         for eight in sums.as_chunks_mut::<8>().0 {
             let (mut halves, mut floats) = ([0; 8], [0.0; 8]);
@@ -153,6 +151,22 @@ fn widen_all<V: HostSimd>(sums: &mut SumBits) {
             unsafe { V::widen(&halves, &mut floats) };
             for j in 0..8 {
                 eight[j] = floats[j].to_bits();
+            }
+        }
+    }
+}
+
+/// Turns f32 into f16.
+#[inline(always)]
+pub(super) fn narrow_all<V: HostSimd>(sums: &mut SumBits) {
+    for sums in sums {
+        for eight in sums.as_chunks_mut::<8>().0 {
+            let (floats, mut halves) = (eight.map(f32::from_bits), [0; 8]);
+            // SAFETY: the handlers of an instruction set run only where it is there.
+            unsafe { V::narrow(&floats, &mut halves) };
+            for j in 0..8 {
+                let half = if floats[j].is_nan() { NAN } else { halves[j] };
+                eight[j] = u32::from(half);
             }
         }
     }

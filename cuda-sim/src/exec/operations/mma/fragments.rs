@@ -10,7 +10,7 @@ use crate::program::op::{MatrixProduct, Sums};
 
 /// Columns of B in the order in which rows of B are computed with: as C and D have them in 32 bits,
 /// the even ones of even registers first.
-const COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+pub(super) const COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
 /// C or D, as bits: the fragments of 32-bit sums. Those of 16 bits are in the low halves.
 pub(super) type SumBits = [[u32; 32]; 4];

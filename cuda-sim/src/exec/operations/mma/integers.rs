@@ -72,7 +72,7 @@ impl Factors {
 }
 
 #[inline(always)]
-fn widen(byte: u8, signed: bool) -> i32 {
+pub(super) fn widen(byte: u8, signed: bool) -> i32 {
     match signed {
         true => i32::from(byte as i8),
         false => i32::from(byte),

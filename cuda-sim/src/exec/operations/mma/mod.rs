@@ -1,4 +1,4 @@
-//! Matrix products of a warp: `mma.sync`.
+//! Matrix products of a warp, `mma.sync`, and of a warpgroup ([`warpgroup`]).
 //!
 //! PTX leaves the order and the rounding of a sum of floats open. [`exact`] adds as measurements of
 //! tensor cores have shown (README.md, "Matrix products"), [`fast`] with the host's fused
@@ -11,6 +11,7 @@ mod fast;
 mod fragments;
 mod integers;
 mod quad_pairs;
+pub(crate) mod warpgroup;
 
 use self::fragments::SumBits;
 use self::quad_pairs::QuadPair;
@@ -32,6 +33,7 @@ pub(crate) struct MatrixUnit {
     floats: fast::Factors,
     terms: exact::Factors,
     integers: integers::Factors,
+    pub(crate) tiles: warpgroup::Tiles,
 }
 
 impl MatrixUnit {
@@ -41,6 +43,7 @@ impl MatrixUnit {
             floats: fast::Factors::ZERO,
             terms: exact::Factors::ZERO,
             integers: integers::Factors::ZERO,
+            tiles: warpgroup::Tiles::default(),
         })
     }
 

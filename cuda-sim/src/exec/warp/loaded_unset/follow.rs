@@ -120,6 +120,12 @@ impl LoadedUnset {
                 p.into_iter()
                     .for_each(|p| self.set_predicate(p, mask, &Unset::NONE));
             }
+            Op::Accumulators(accumulators) => {
+                let using = mask & condition(registers, accumulators.adds);
+                let mut used = accumulators.registers().iter();
+                used.try_for_each(|r| self.uses(*r, using))?;
+                self.spread(op, mask, None);
+            }
             _ if matches!(op, on_registers!()) => self.compute(registers, op, mask),
             _ => {
                 let mut used = Ok(());

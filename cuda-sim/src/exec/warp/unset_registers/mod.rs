@@ -147,6 +147,7 @@ impl Warp {
 fn using_lanes(registers: &Registers, using: UsingLanes) -> u32 {
     match using {
         UsingLanes::Of(lanes) => lanes,
+        UsingLanes::Where(holds) => condition(registers, holds),
         UsingLanes::Reading { size, ignore } => {
             let sizes = registers.read::<u32>(size);
             let empty = (0..32).fold(0, |all, lane| all | u32::from(sizes[lane] == 0) << lane);

@@ -171,6 +171,7 @@ impl Line {
             "flops_tensor": counters.flops_tensor,
             "flops_tensor_tf32": counters.flops_tensor_tf32,
             "flops_tensor_f64": counters.flops_tensor_f64,
+            "flops_wgmma": counters.flops_wgmma,
             "ops_tensor_int8": counters.ops_tensor_int8,
             "global_loads": sectors(counters.global_loads),
             "global_stores": sectors(counters.global_stores),
@@ -244,6 +245,7 @@ fn figures(launch: &LaunchProfile) -> Vec<Figure> {
     figures.count_if_any("flops_tensor", "tensor operations", total.flops_tensor);
     figures.count_if_any("flops_tensor_tf32", "  of tf32", total.flops_tensor_tf32);
     figures.count_if_any("flops_tensor_f64", "  of f64", total.flops_tensor_f64);
+    figures.count_if_any("flops_wgmma", "  by wgmma", total.flops_wgmma);
     let label = "tensor operations, int8";
     figures.count_if_any("ops_tensor_int8", label, total.ops_tensor_int8);
 
