@@ -1,14 +1,15 @@
 // Ping-pong: while the products of one tile run, the softmax of another is computed.
 //
-// Idea: in rung 9 the tensor cores rest while exponentials are computed, and these, 16 a clock on a
-// multiprocessor, take as long as the products at D = 64. Two things overlap them. In a warpgroup:
-// it starts the scores of the next tile before it multiplies p of this one by v, so the softmax of
-// the next runs under that product. Between the two: they take turns to start products, at named
-// barriers, so that one computes its softmax while the other's products run. That needs registers
-// for two tiles: the producer's warpgroup gives back its own (setmaxnreg).
+// Idea: in rung 9 the tensor cores rest while exponentials are computed. At D = 64 those, 16 a
+// clock on a multiprocessor, take as long as the products. Here both run at the same time, in two
+// ways. Within a warpgroup: it starts the scores of the next tile before p v of this one, and
+// computes the softmax of the next while p v runs. Between the two warpgroups: they take turns to
+// start products, by named barriers, so that one computes its softmax while the products of the
+// other run. Scores of a tile and p of the one before are in registers at the same time. To make
+// room, the producer's warpgroup gives back most of its registers (setmaxnreg).
 //
 // Constants: HEAD_DIM = D, 64 or 128; BLOCK_Q = 128 queries and BLOCK_KV keys of a tile, THREADS of
-//         a block: two warpgroups of consumers, and the producer's.
+//         a block: two warpgroups of consumers, and the producer's, of which one thread works.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warpgroup has 64 queries, a warp 16 of them; lane 4 g + t has rows g and
 //         g + 8, shared with 3 neighbours.
@@ -34,34 +35,39 @@ struct alignas(16) Vector {
 
 constexpr int VECTORS = HEAD_DIM / 8;      // vectors of a row
 constexpr int PANEL = 8;                   // vectors of a row of a box: 128 bytes, in which vectors swap places
-constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile, side by side
-constexpr int STAGES = 2;                  // tiles of k, and of v, that are there or on their way
+constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile: each has 64 columns of all of its rows
+constexpr int STAGES = 2;                  // tiles of k, and of v, in shared memory or on their way
 constexpr int GROUPS = BLOCK_Q / 64;       // warpgroups of consumers
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr float LOWEST = -3.40282347e38f;  // of all finite f32
 constexpr float ROOM = 8.0f;               // log2 of the largest p
 static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 64 == 0, "whole panels; products of 64 or 128 columns");
-constexpr int PRODUCER_REGISTERS = 24;     // of each thread; in sum no more than 168 for each of 384
+constexpr int PRODUCER_REGISTERS = 24;     // of a thread. 128 * 24 + 256 * 240 = 384 * 168: what the block has
 constexpr int CONSUMER_REGISTERS = 240;
 static_assert(BLOCK_Q == 128 && THREADS == 384, "two warpgroups of consumers, which have 64 queries, and one that produces");
 
-// The place of a vector of a tile of ROWS rows, which is PANELS boxes.
+// The place of a vector of a tile of ROWS rows: its panels lie one behind the other, and a copy
+// swaps the places of a row's 8 vectors as rung 5 does.
 template <int ROWS>
 __device__ int at(int row, int vector) {
     return (vector / PANEL * ROWS + row) * PANEL + (vector % PANEL ^ row % PANEL);
 }
 
-// A warpgroup may start products when the other one has started its own.
+// ANCHOR: turns
+// Waits at the barrier of this warpgroup, 1 or 2, until the other one has passed the turn: 128
+// threads that wait and 128 that arrive.
 __device__ void wait_for_turn(int group) {
     asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
 }
 
+// Arrives at the barrier of the other warpgroup, and goes on.
 __device__ void pass_turn(int group) {
     asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
 }
+// ANCHOR_END: turns
 
-// Starts the copy of a tile of ROWS rows from `row` on.
+// Starts the copies of a tile's boxes: ROWS rows from `row` on. The barrier gets their bytes.
 template <int ROWS>
 __device__ void copy_tile(Vector* target_smem, const TensorMap& tensor, int row, int matrix, Mbarrier* barrier_smem) {
     for (int panel = 0; panel < PANELS; panel++) {
@@ -77,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
     float* lse,                           // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    extern __shared__ __align__(1024) Vector q_smem[];  // 1024: rows of a panel after which places repeat
+    extern __shared__ __align__(1024) Vector q_smem[];  // 8 rows of a panel, after which places repeat
     Vector* k_smem = q_smem + BLOCK_Q * VECTORS;             // STAGES tiles
     Vector* v_smem = k_smem + STAGES * BLOCK_KV * VECTORS;  // STAGES tiles
     __shared__ Mbarrier q_full, k_full[STAGES], v_full[STAGES], k_empty[STAGES], v_empty[STAGES];
@@ -106,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
             copy_tile<BLOCK_Q>(q_smem, q, first, matrix, &q_full);
             for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
                 const int s = n % STAGES;
-                const int before = n / STAGES % 2 ^ 1;  // a new barrier counts as empty
+                const int before = n / STAGES % 2 ^ 1;  // returns at once for the first tile of a stage
                 mbarrier_wait(&k_empty[s], before);
                 mbarrier_arrive_expect_tx(&k_full[s], BLOCK_KV * HEAD_DIM * 2);
                 copy_tile<BLOCK_KV>(k_smem + s * BLOCK_KV * VECTORS, k, key, matrix, &k_full[s]);
@@ -123,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
     const int t = lane % 4;
     const float factor = fmaxf(fabsf(scale) * LOG2_E, 1e-37f);       // so small, it makes all scores 0, as 0 does
     const int whole = causal ? min(nk, first + 1 + (nk - nq)) : nk;  // each query of the block sees the keys below
-    const unsigned q_group = shared_address(q_smem + group * 64 * PANEL);  // first query of the warpgroup
+    const unsigned q_group = shared_address(q_smem + group * 64 * PANEL);  // row of its first query, in the first panel
     float o_reg[VECTORS][4] = {};
     float s_reg[BLOCK_KV / 8][4];
     unsigned p_reg[BLOCK_KV / 16][4];
@@ -131,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
     float max_reg[2] = {LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
     float shrink_reg[2] = {1.0f, 1.0f};   // factor of o_reg, once p v of the tile before is in it
 
-    // Starts s = q k^T of tile n, once it is there. One group.
+    // Waits for k of tile n and for the turn, and starts s = q k^T. One group.
     const auto start_scores = [&](int n) {
         const unsigned k_stage = shared_address(k_smem + n % STAGES * BLOCK_KV * VECTORS);
         mbarrier_wait(&k_full[n % STAGES], n / STAGES % 2);
@@ -145,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
         }
         wgmma_commit_group();
     };
-    // Starts o += p v of tile n, once it is there. One group.
+    // Waits for v of tile n, and starts o += p v. One group. p and o belong to it until it ends.
     const auto start_output = [&](int n) {
         const unsigned v_stage = shared_address(v_smem + n % STAGES * BLOCK_KV * VECTORS);
         mbarrier_wait(&v_full[n % STAGES], n / STAGES % 2);
@@ -156,7 +162,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
         }
         wgmma_commit_group();
     };
-    // Makes exponentials of the scores of the tile that begins at `key`.
+    // Computes exponentials of the scores of the tile that begins at `key`. A product that writes o
+    // may still run, so the factor of o is kept for make_p.
     const auto softmax = [&](int key) {
         if (scale < 0.0f) {
             for (int e = 0; e < BLOCK_KV / 2; e++) {
@@ -191,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
             sum_reg[e / 2 % 2] += score;
         }
     };
-    // Rounds the exponentials to p, and scales o for them.
+    // Rounds the exponentials to p, and scales o to their maximum. No product may run.
     const auto make_p = [&] {
 #pragma unroll
         for (int e = 0; e < BLOCK_KV / 2; e += 2) {
@@ -228,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
             start_scores(n);
             start_output(n - 1);
             pass_turn(group);
-            wgmma_wait_group<1>(s_reg);  // the scores are there; p v may still run
+            wgmma_wait_group<1>(s_reg);  // the scores, the older group, are there; p v may still run
             release(&k_empty[n % STAGES]);
             softmax(n * BLOCK_KV);
             wgmma_wait_group<0>(o_reg);
@@ -239,7 +246,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
         start_output(last);
         wgmma_wait_group<0>(o_reg);
     }
-    // The warp's rows of q have been read by its own warpgroup alone, which has waited for that: its
+    // Products of its own warpgroup alone have read the warp's rows of q, and they have ended: its
     // rows of o take their place.
 #pragma unroll
     for (int w = 0; w < 2; w++) {

@@ -1,15 +1,15 @@
-// TMA: one thread has whole tiles copied, by the tensor memory accelerator of compute capability
-// 9.0, and the warps that multiply copy nothing.
+// TMA: one thread starts the copies of whole tiles, which the tensor memory accelerator of compute
+// capability 9.0 carries out. The warps that multiply copy nothing.
 //
-// Idea: up to rung 7 every thread computes addresses for copies, and all warps of a block wait for
-// each other four times a tile, only to tell that a tile is there or free. Here a warp of its own,
-// the producer, says which box of a tensor goes where, once a tile; the accelerator computes the
-// addresses, swizzles, and fills what lies behind the tensor's end with zeros. A tile has two
-// mbarriers: `full` ends a phase when its bytes have come, `empty` when all consumers have read
-// it. So each warp waits for data alone, and runs ahead of the others.
+// Idea: up to rung 7 every thread computes addresses of copies, and all warps of a block wait for
+// each other three times a tile. Here a warp of its own, the producer, states which box of a tensor
+// goes where. The accelerator computes addresses, swizzles, and writes zeros for what lies outside
+// of the tensor. Shared memory has room for STAGES tiles of k and of v. Each stage has two
+// mbarriers: a phase of `full` ends when the bytes of a tile are there, one of `empty` when all
+// consumers have read it. A consumer warp waits for its tile, and for no other warp.
 //
 // Constants: HEAD_DIM = D, 64 or 128; BLOCK_Q queries and BLOCK_KV keys of a tile, THREADS of a
-//         block: BLOCK_Q of consumers and 32 of the producer.
+//         block: BLOCK_Q consumers, and the 32 of the producer's warp.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A consumer warp has 32 queries, as in rung 7.
 // Shared: (BLOCK_Q + 4 * BLOCK_KV) * D * 2 bytes, dynamic.
@@ -34,8 +34,8 @@ struct alignas(16) Vector {
 
 constexpr int VECTORS = HEAD_DIM / 8;      // vectors of a row
 constexpr int PANEL = 8;                   // vectors of a row of a box: 128 bytes, in which vectors swap places
-constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile, side by side
-constexpr int STAGES = 2;                  // tiles of k, and of v, that are there or on their way
+constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile: each has 64 columns of all of its rows
+constexpr int STAGES = 2;                  // tiles of k, and of v, in shared memory or on their way
 constexpr int CONSUMERS = BLOCK_Q / 32;    // warps
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
@@ -44,13 +44,16 @@ constexpr float ROOM = 8.0f;               // log2 of the largest p
 static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 16 == 0, "whole panels and tiles");
 static_assert(BLOCK_Q % 32 == 0 && THREADS == BLOCK_Q + 32, "a consumer warp has 32 queries; one warp produces");
 
-// The place of a vector of a tile of ROWS rows, which is PANELS boxes.
+// ANCHOR: place
+// The place of a vector of a tile of ROWS rows: its panels lie one behind the other, and a copy
+// swaps the places of a row's 8 vectors as rung 5 does.
 template <int ROWS>
 __device__ int at(int row, int vector) {
     return (vector / PANEL * ROWS + row) * PANEL + (vector % PANEL ^ row % PANEL);
 }
+// ANCHOR_END: place
 
-// Starts the copy of a tile of ROWS rows from `row` on.
+// Starts the copies of a tile's boxes: ROWS rows from `row` on. The barrier gets their bytes.
 template <int ROWS>
 __device__ void copy_tile(Vector* target_smem, const TensorMap& tensor, int row, int matrix, Mbarrier* barrier_smem) {
     for (int panel = 0; panel < PANELS; panel++) {
@@ -66,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tma(
     float* lse,                           // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    extern __shared__ __align__(1024) Vector q_smem[];  // 1024: rows of a panel after which places repeat
+    extern __shared__ __align__(1024) Vector q_smem[];  // 8 rows of a panel, after which places repeat
     Vector* k_smem = q_smem + BLOCK_Q * VECTORS;             // STAGES tiles
     Vector* v_smem = k_smem + STAGES * BLOCK_KV * VECTORS;  // STAGES tiles
     __shared__ Mbarrier q_full, full[STAGES], empty[STAGES];
@@ -76,15 +79,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) tma(
     const int warp = threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
     const int key_end = causal ? min(nk, first + BLOCK_Q + (nk - nq)) : nk;
+    // ANCHOR: barriers
     if (threadIdx.x == 0) {
         mbarrier_init(&q_full, 1);
         for (int s = 0; s < STAGES; s++) {
-            mbarrier_init(&full[s], 1);
-            mbarrier_init(&empty[s], CONSUMERS);
+            mbarrier_init(&full[s], 1);           // the producer arrives
+            mbarrier_init(&empty[s], CONSUMERS);  // a lane of each consumer warp arrives
         }
         fence_mbarrier_init();
     }
     __syncthreads();  // so that no thread uses a barrier before it is initialised
+    // ANCHOR_END: barriers
     if (warp == CONSUMERS) {
         // ANCHOR: producer
         if (lane == 0) {
@@ -92,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tma(
             copy_tile<BLOCK_Q>(q_smem, q, first, matrix, &q_full);
             for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
                 const int s = n % STAGES;
-                mbarrier_wait(&empty[s], n / STAGES % 2 ^ 1);  // a new barrier counts as empty
+                mbarrier_wait(&empty[s], n / STAGES % 2 ^ 1);  // at once for the first tile of a stage
                 mbarrier_arrive_expect_tx(&full[s], 2 * BLOCK_KV * HEAD_DIM * 2);
                 copy_tile<BLOCK_KV>(k_smem + s * BLOCK_KV * VECTORS, k, key, matrix, &full[s]);
                 copy_tile<BLOCK_KV>(v_smem + s * BLOCK_KV * VECTORS, v, key, matrix, &full[s]);
@@ -114,9 +119,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) tma(
     float max_reg[4] = {LOWEST, LOWEST, LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
     mbarrier_wait(&q_full, 0);
     for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
+        // ANCHOR: wait
         const int s = n % STAGES;
         const unsigned stage = s * BLOCK_KV * HEAD_DIM * 2;
         mbarrier_wait(&full[s], n / STAGES % 2);
+        // ANCHOR_END: wait
         float s_reg[BLOCK_KV / 8][2][4] = {};
         for (int c = 0; c < VECTORS; c += 2) {
             const int step = c % PANEL * 16;
@@ -190,10 +197,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) tma(
                 }
             }
         }
-        __syncwarp();  // so that lane 0 does not tell that the tile is free before every lane has read it
+        // ANCHOR: release
+        __syncwarp();  // so that lane 0 does not free the tile before every lane has read it
         if (lane == 0) {
             mbarrier_arrive(&empty[s]);
         }
+        // ANCHOR_END: release
     }
     // The warp's rows of q have been read, by this warp alone: its rows of o take their place.
     __syncwarp();

@@ -1,13 +1,13 @@
-// wgmma: products of four warps at once, which read their factors from shared memory by themselves.
+// wgmma: products that four warps start together, with factors from shared memory.
 //
 // Idea: mma.sync multiplies what lies in registers, so each warp loads all of k and v into its own,
 // and on Hopper it reaches two thirds of the tensor cores' rate at most. A wgmma multiplies 64
-// queries of a warpgroup, four warps, by a whole tile of k or v where it lies: no ldmatrix, no
-// fragments. It runs behind the warps' backs: they start it, and wait for it when they need its
-// sums. Only p, which is made in registers, is a factor from there.
+// queries of a warpgroup, four warps, by 16 columns of a tile of k, or by 16 rows of one of v,
+// where the tile lies: no ldmatrix, no fragments. It is asynchronous: the warps start it, go on,
+// and wait before they use its sums. p alone is a factor from registers, in which it was computed.
 //
 // Constants: HEAD_DIM = D, 64 or 128; BLOCK_Q = 128 queries and BLOCK_KV keys of a tile, THREADS of
-//         a block: two warpgroups of consumers, and the producer's warp.
+//         a block: two warpgroups of consumers, and the 32 of the producer's warp.
 // Grid:   x = ceil(nq / BLOCK_Q) * B * H.
 // Block:  (THREADS). A warpgroup has 64 queries, a warp 16 of them; lane 4 g + t has rows g and
 //         g + 8, shared with 3 neighbours.
@@ -33,8 +33,8 @@ struct alignas(16) Vector {
 
 constexpr int VECTORS = HEAD_DIM / 8;      // vectors of a row
 constexpr int PANEL = 8;                   // vectors of a row of a box: 128 bytes, in which vectors swap places
-constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile, side by side
-constexpr int STAGES = 2;                  // tiles of k, and of v, that are there or on their way
+constexpr int PANELS = VECTORS / PANEL;    // boxes of a tile: each has 64 columns of all of its rows
+constexpr int STAGES = 2;                  // tiles of k, and of v, in shared memory or on their way
 constexpr int GROUPS = BLOCK_Q / 64;       // warpgroups of consumers
 constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
@@ -43,13 +43,14 @@ constexpr float ROOM = 8.0f;               // log2 of the largest p
 static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 64 == 0, "whole panels; products of 64 or 128 columns");
 static_assert(BLOCK_Q % 64 == 0 && THREADS == 2 * BLOCK_Q + 32, "a warpgroup has 64 queries; one warp produces");
 
-// The place of a vector of a tile of ROWS rows, which is PANELS boxes.
+// The place of a vector of a tile of ROWS rows: its panels lie one behind the other, and a copy
+// swaps the places of a row's 8 vectors as rung 5 does.
 template <int ROWS>
 __device__ int at(int row, int vector) {
     return (vector / PANEL * ROWS + row) * PANEL + (vector % PANEL ^ row % PANEL);
 }
 
-// Starts the copy of a tile of ROWS rows from `row` on.
+// Starts the copies of a tile's boxes: ROWS rows from `row` on. The barrier gets their bytes.
 template <int ROWS>
 __device__ void copy_tile(Vector* target_smem, const TensorMap& tensor, int row, int matrix, Mbarrier* barrier_smem) {
     for (int panel = 0; panel < PANELS; panel++) {
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
     float* lse,                           // [B, H, nq] f32, or null
     int nq, int nk, float scale, int causal
 ) {
-    extern __shared__ __align__(1024) Vector q_smem[];  // 1024: rows of a panel after which places repeat
+    extern __shared__ __align__(1024) Vector q_smem[];  // 8 rows of a panel, after which places repeat
     Vector* k_smem = q_smem + BLOCK_Q * VECTORS;             // STAGES tiles
     Vector* v_smem = k_smem + STAGES * BLOCK_KV * VECTORS;  // STAGES tiles
     __shared__ Mbarrier q_full, full[STAGES], empty[STAGES];
@@ -90,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
             copy_tile<BLOCK_Q>(q_smem, q, first, matrix, &q_full);
             for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
                 const int s = n % STAGES;
-                mbarrier_wait(&empty[s], n / STAGES % 2 ^ 1);  // a new barrier counts as empty
+                mbarrier_wait(&empty[s], n / STAGES % 2 ^ 1);  // at once for the first tile of a stage
                 mbarrier_arrive_expect_tx(&full[s], 2 * BLOCK_KV * HEAD_DIM * 2);
                 copy_tile<BLOCK_KV>(k_smem + s * BLOCK_KV * VECTORS, k, key, matrix, &full[s]);
                 copy_tile<BLOCK_KV>(v_smem + s * BLOCK_KV * VECTORS, v, key, matrix, &full[s]);
@@ -103,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
     const int t = lane % 4;
     const float factor = fmaxf(fabsf(scale) * LOG2_E, 1e-37f);       // so small, it makes all scores 0, as 0 does
     const int whole = causal ? min(nk, first + 1 + (nk - nq)) : nk;  // each query of the block sees the keys below
-    const unsigned q_group = shared_address(q_smem + warp / 4 * 64 * PANEL);  // first query of the warpgroup
+    const unsigned q_group = shared_address(q_smem + warp / 4 * 64 * PANEL);  // row of its first query, in the first panel
     float o_reg[VECTORS][4] = {};
     float sum_reg[2] = {};  // of rows g + 8 w: this lane's keys
     float max_reg[2] = {LOWEST, LOWEST};  // what is subtracted from exponents: at most ROOM below their maximum
@@ -185,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
             mbarrier_arrive(&empty[s]);
         }
     }
-    // The warp's rows of q have been read by its own warpgroup alone, which has waited for that: its
+    // Products of its own warpgroup alone have read the warp's rows of q, and they have ended: its
     // rows of o take their place.
 #pragma unroll
     for (int w = 0; w < 2; w++) {

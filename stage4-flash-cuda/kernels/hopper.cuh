@@ -1,38 +1,44 @@
-// Instructions of compute capability 9.0, by name: tensor memory accelerator and mbarriers.
+// Instructions of compute capability 9.0, by name: copies by the tensor memory accelerator, and
+// mbarriers, by which copies and threads wait for each other.
 
 #pragma once
 
 #include "mma.cuh"
 
-// What the host tells the tensor memory accelerator of a tensor: `cuTensorMapEncodeTiled`.
+// Tensor map: address, sizes, strides, box and swizzle of a tensor, as the accelerator reads them.
+// The host makes it by `cuTensorMapEncodeTiled`.
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
 
-// A barrier in shared memory. Each of its phases waits for arrivals, and for bytes of copies.
+// Barrier in shared memory. A phase ends when no arrival and no byte of a copy is missing, and the
+// next one begins with as many arrivals.
 using Mbarrier = unsigned long long;
 
+// Sets the number of arrivals of a phase. One thread calls it.
 __device__ __forceinline__ void mbarrier_init(Mbarrier* barrier_smem, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier_smem)), "r"(arrivals) : "memory");
 }
 
-// Makes initialised barriers visible to copies.
+// Makes barriers that this thread has initialised visible to copies. Other threads need a
+// __syncthreads() in addition.
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Arrives once. What this thread has read and written before, it has done for those who wait.
 __device__ __forceinline__ void mbarrier_arrive(Mbarrier* barrier_smem) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier_smem)) : "memory");
 }
 
-// Arrives, and has the phase wait for `bytes` more.
+// Arrives once, and lets the phase last until `bytes` more have come.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier* barrier_smem, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier_smem)), "r"(bytes)
                  : "memory");
 }
 
-// Waits until the phase of this parity is over. Before the first phase is, the one of parity 1
-// counts as over.
+// Waits until the phase of this parity is over: the first one has parity 0, the second 1, the third
+// 0 again. While the first one runs, a wait for parity 1 returns at once.
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier_smem, unsigned parity) {
     asm volatile(
         "{\n"
@@ -45,8 +51,9 @@ __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier_smem, unsigned p
         : "memory");
 }
 
-// Starts the copy of a box of a tensor of three dimensions: the one whose first element is (column,
-// row, matrix). What lies outside the tensor becomes zeros. The barrier gets the bytes of the box.
+// Starts the copy of a box of a tensor of three dimensions, whose first element is (column, row,
+// matrix). What lies outside of the tensor becomes zeros, which count as bytes, too. One thread
+// calls it, after it has announced the bytes by mbarrier_arrive_expect_tx.
 __device__ __forceinline__ void copy_box(
     void* target_smem, const TensorMap& tensor, int column, int row, int matrix, Mbarrier* barrier_smem
 ) {

@@ -1,27 +1,34 @@
 // Products of a warpgroup, four warps: `wgmma` of compute capability 9.0.
 //
-// d [64, N] f32 is spread over the registers of 128 threads. Warp w has rows 16 w to 16 w + 15, as
-// tiles c of 16 x 8 side by side (mma.cuh): d[n] = columns 8 n to 8 n + 7. Factors are read from
-// shared memory, or, of a, from registers: tiles a of 16 x 16.
+// d [64, N] f32 is spread over the registers of 128 threads. Warp w of the four has rows 16 w to
+// 16 w + 15, as tiles c of 16 x 8 side by side (mma.cuh): d[n] = columns 8 n to 8 n + 7. The second
+// factor, b, is read from shared memory; the first, a, from there or from registers, as tiles a of
+// 16 x 16. All 128 threads call each function of a product.
+//
+// A product runs on after its function has returned: fence, products, commit, wait. Until the wait,
+// d and a registers belong to it, and so do the tiles in shared memory.
 
 #pragma once
 
 #include "hopper.cuh"
 
-// Where a factor lies: panels of 128-byte rows in which vectors of 16 bytes have swapped places, as
-// copy_box writes them. Rows are 8 groups of 1024 bytes apart; the next 64 columns lie `panel`
-// bytes further, which matters only to a factor that is read along its columns.
+// ANCHOR: descriptor
+// Layout of a factor, for at_address: panels of 128-byte rows in which vectors of 16 bytes have
+// swapped places, as copy_box writes them. 8 rows have 1024 bytes. The next 64 columns lie `panel`
+// bytes further; that matters only to a factor that is read along its columns.
 __device__ __forceinline__ unsigned long long descriptor(unsigned panel) {
     constexpr unsigned long long SWIZZLE_128 = 1ull << 62;
     return SWIZZLE_128 | 1024ull / 16 << 32 | static_cast<unsigned long long>(panel / 16) << 16;
 }
 
-// The same, of a factor at this address.
+// The same at this address. Bits of the address undo the swizzle, so panels begin at multiples of
+// 1024, and 16 columns further is 32 bytes further.
 __device__ __forceinline__ unsigned long long at_address(unsigned long long descriptor, unsigned address_smem) {
     return descriptor | (address_smem & 0x3ffff) / 16;
 }
+// ANCHOR_END: descriptor
 
-// Before the first product, and after registers of a product were used otherwise.
+// Orders what ordinary instructions did to registers of d and a before the products that follow.
 __device__ __forceinline__ void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -31,7 +38,8 @@ __device__ __forceinline__ void wgmma_commit_group() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Waits until at most N groups run, and gives back the sums of those that ended.
+// ANCHOR: wait
+// Waits until at most PENDING groups run. `d` are the sums of one that has ended then.
 template <int PENDING, int N>
 __device__ __forceinline__ void wgmma_wait_group(float (&d)[N][4]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
@@ -39,9 +47,10 @@ __device__ __forceinline__ void wgmma_wait_group(float (&d)[N][4]) {
         asm volatile("" : "+f"(d[e / 4][e % 4])::"memory");  // the compiler reads no sum before the wait
     }
 }
+// ANCHOR_END: wait
 
-// Each thread of the warpgroup has N registers from now on, and gives back the rest of its own, or
-// takes more, once others have given back enough.
+// Changes the registers of each thread of the warpgroup to N, a multiple of 8 from 24 to 256. `dec`
+// gives the others back to the block's pool; `inc` waits until the pool has enough.
 template <int N>
 __device__ __forceinline__ void setmaxnreg_dec() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
