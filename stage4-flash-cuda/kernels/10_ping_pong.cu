@@ -218,11 +218,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) ping_pong(
         }
     };
 
+    mbarrier_wait(&q_full, 0);  // without keys, too: o takes the place of q
     if (key_end > 0) {
         if (group == 1) {
             pass_turn(group);  // the first warpgroup begins
         }
-        mbarrier_wait(&q_full, 0);
         start_scores(0);
         pass_turn(group);
         wgmma_wait_group<0>(s_reg);

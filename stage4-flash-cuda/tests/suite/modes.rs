@@ -1,18 +1,18 @@
 //! Agreement of the modes, reuse of a handle, values that only device memory can
 //! hold, and long sequences.
 
-use conformance::Implementation;
 use conformance::device::Device;
 use conformance::inputs::{normal, tensor, uniform};
 use conformance::layout::Layout;
 use conformance::problems::attention::{Problem, random};
 use conformance::suites::stage4::solve;
+use conformance::{Dtype, Element, Implementation};
 use half::{bf16, f16};
 use ndarray::{Array4, s};
 use rstest::rstest;
 use stage1_reference::{Feature, Options, Sizes};
 use stage2_naive_cuda::{LACKS, LADDER_LACKS};
-use stage4_flash_cuda::{Attention, Inputs, Mode, Outputs, Rung, Shape, Stage4};
+use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 fn attention(device: &Device, mode: Mode) -> Attention {
     let attention = Attention::new(device.stream.context()).unwrap();
@@ -21,6 +21,14 @@ fn attention(device: &Device, mode: Mode) -> Attention {
 
 /// Computes `given`, and compares with the oracle's result of `meant`.
 fn check(mode: Mode, given: &Problem, meant: Problem, layout: Layout) {
+    check_in::<f32>(mode, given, meant, layout);
+}
+
+/// The same on tensors of `T`.
+fn check_in<T: Element>(mode: Mode, given: &Problem, meant: Problem, layout: Layout)
+where
+    Stage4: Fused<T>,
+{
     let device = Device::open();
     let own = Stage4 {
         stream: device.stream.clone(),
@@ -32,7 +40,7 @@ fn check(mode: Mode, given: &Problem, meant: Problem, layout: Layout) {
         lacks: &[],
     };
     let report = conformance::run(&who, [meant], |_, output| {
-        *output = solve::<f32>(&device, &own, given, [layout; 4])?;
+        *output = solve::<T>(&device, &own, given, [layout; 4])?;
         Ok::<_, Box<dyn std::error::Error>>(())
     });
     report.into_result().unwrap();
@@ -225,6 +233,25 @@ fn no_keys() {
             [(70, 1), (0, 2), (0, 3)].map(|(rows, seed)| tensor((2, 2, rows, 16), seed, normal));
         let problem = Problem::new("no keys".to_owned(), q, k, v, Options::default());
         check(mode, &problem.clone(), problem, Layout::Packed);
+    }
+}
+
+/// Blocks whose queries see no key: there is none, or all come later.
+#[test]
+fn blocks_that_see_no_key() {
+    for rung in Rung::F16 {
+        let head_dim = rung.head_dims()[0];
+        for (nq, nk, options) in [
+            (70, 0, Options::default()),
+            (300, 20, Options::default().causal()),
+        ] {
+            let [q, k, v] = [(nq, 1), (nk, 2), (nk, 3)]
+                .map(|(rows, seed)| tensor((1, 2, rows, head_dim), seed, normal));
+            let problem = Problem::new(format!("{rung}, nk = {nk}"), q, k, v, options);
+            let mode = Mode::Rung(rung);
+            let problem = problem.stored_in(Dtype::F16);
+            check_in::<f16>(mode, &problem.clone(), problem, Layout::Packed);
+        }
     }
 }
 
