@@ -173,9 +173,14 @@ fn attention(variant: Variant) -> anyhow::Result<Attention> {
 
 /// Modelled milliseconds of a case on this device; a dash if it cannot run the kernel.
 fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
-    let tensor_cores = gpu::context(0)?.compute_capability()? >= (8, 0);
-    if matches!(variant.kernel, Kernel::TensorCores(_)) && !tensor_cores {
-        return Ok("–".to_owned()); // the library runs another kernel there
+    let capability = gpu::context(0)?.compute_capability()?;
+    let runs = match variant.kernel {
+        Kernel::TensorCores(_) => capability >= (8, 0), // the library runs another kernel there
+        Kernel::Rung(rung) => capability == (9, 0) || !Rung::HOPPER.contains(&rung),
+        Kernel::Library | Kernel::Converting(_) => true,
+    };
+    if !runs {
+        return Ok("–".to_owned());
     }
     let attention = attention(variant)?;
     let loaded = match variant.kernel {
