@@ -37,4 +37,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) reverse(const int* in, int*
         mbarrier_wait(&full, 0);
         out[t] = tile[255 - t];
     }
+    __syncthreads();  // so that no warp ends, with its registers, before the others have theirs
 }

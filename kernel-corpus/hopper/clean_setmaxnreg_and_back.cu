@@ -41,4 +41,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) reverse(const int* in, int*
         asm volatile("bar.sync %0, 128;" ::"r"(1 + t / 128) : "memory");  // a warpgroup's warps come together
         asm volatile("setmaxnreg.dec.sync.aligned.u32 96;" ::: "memory");
     }
+    __syncthreads();  // so that no warp ends, with its registers, before the others have theirs
 }

@@ -116,8 +116,11 @@ EXPECTED = {
     "bulk_store_two_tiles": [(1, "i32", [factor * t for factor in (1, 2, 3, 4) for t in range(64)])],
     "bulk_store_read_back": [(1, "i32", [3 * t for t in range(64)]), (2, "i32", [3 * 1 + 3 * 63])],
     "bulk_reduce": [(1, "i32", [t + 2 * (63 - t) for t in range(64)])],
+    "bulk_in_place": [(1, "i32", [x + 1 for x in range(192)])],
+    "bulk_copy_by_one_thread": [(1, "i32", list(range(64)))],
     "bulk_load": REVERSED,
     "bulk_load_one_warp_waits": REVERSED,
+    "bulk_load_asked_for": REVERSED,
     "bulk_load_two_stages": [(1, "i32", reversed_parts(2))],
     "bulk_load_next_tile": [(1, "i32", reversed_parts(3))],
     "producer_warp": [(1, "i32", reversed_parts(3))],
@@ -134,6 +137,7 @@ EXPECTED = {
     "wgmma_fence_behind_barrier": PLUS_ONE,
     "wgmma_operand_stored_again": PLUS_ONE,
     "wgmma_two_stages": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
+    "wgmma_sums_not_set": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
     "wgmma_two_groups": [(2, "i32", folded(small_product()) + folded(small_product(0, 1)))],
     "wgmma_sums_rescaled": [
         (2, "i32", folded(plus(times(2, plus(ONES, small_product())), ONES, small_product(0, 1))))
@@ -161,7 +165,8 @@ EXPECTED = {
         (1, "i32", [sum(64 * (4 * r + s) + 63 - t for s in range(4)) for r in range(5) for t in range(64)])
     ],
 }
-EXPECTED["wgmma_one_product_behind"] = EXPECTED["wgmma_producer_warp"]
+for relative in ("wgmma_one_product_behind", "wgmma_one_thread_frees"):
+    EXPECTED[relative] = EXPECTED["wgmma_producer_warp"]
 
 WRONG = {
     "swizzle_64": SWIZZLED,
