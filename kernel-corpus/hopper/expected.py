@@ -37,6 +37,15 @@ def stored_box():
     return out
 
 
+def boxes_side_by_side():
+    """A matrix of zeros, 16 by 16, with the tiles 0, 1, 2, ... and 0, 2, 4, ... from row 4 on, side by side."""
+    out = 256 * [0]
+    for i in range(64):
+        for column, factor in ((0, 1), (8, 2)):
+            out[16 * (4 + i // 8) + column + i % 8] = factor * i
+    return out
+
+
 # Matrix products.
 
 
@@ -118,6 +127,7 @@ EXPECTED = {
     "bulk_reduce": [(1, "i32", [t + 2 * (63 - t) for t in range(64)])],
     "bulk_in_place": [(1, "i32", [x + 1 for x in range(192)])],
     "bulk_copy_by_one_thread": [(1, "i32", list(range(64)))],
+    "bulk_load_state": [(1, "i32", reversed_parts(2))],
     "bulk_load": REVERSED,
     "bulk_load_one_warp_waits": REVERSED,
     "bulk_load_asked_for": REVERSED,
@@ -132,6 +142,8 @@ EXPECTED = {
     "mbarrier_init_proxy_fence": REVERSED,
     "tensor_load": [(2, "i32", box(8, 8, 16, 16, 4, 8)[::-1])],
     "tensor_load_edge": [(2, "i32", box(8, 8, 16, 16, -2, 12)[::-1])],
+    "tensor_load_halves": [(2, "i32", [16 * r + 8 * h + c for h in range(2) for r in range(4) for c in range(8)])],
+    "tensor_store_source_reused": [(1, "i32", boxes_side_by_side())],
     "tensor_store": [(1, "i32", stored_box())],
     "wgmma": PLUS_ONE,
     "wgmma_fence_behind_barrier": PLUS_ONE,
