@@ -1,8 +1,8 @@
 """Writes the `// expect` lines of the clean kernels of this folder: what each must compute, from its definition.
 
-Nothing here knows the kernels' code or the simulator. `python3 kernel-corpus/hopper/expected.py` rewrites the files
-whose lines differ, and prints their names. Inputs are 0, 1, 2, ... (iota) where nothing else is said. A kernel of the
-class `wrong result` states what its correct relative computes.
+Nothing here knows the kernels' code or the simulator. `python3 kernel-corpus/hopper/expected_hopper.py` rewrites the
+files whose lines differ, and prints their names. Inputs are 0, 1, 2, ... (iota) where nothing else is said. A kernel of
+the class `wrong result` states what its correct relative computes.
 """
 
 import re
@@ -207,5 +207,6 @@ def write(prefix, expected):
             print(path.name)
 
 
-write("clean_", EXPECTED)
-write("bug_wrong_result_", WRONG)
+if __name__ == "__main__":
+    write("clean_", EXPECTED)
+    write("bug_wrong_result_", WRONG)
