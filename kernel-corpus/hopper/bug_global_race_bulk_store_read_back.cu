@@ -1,4 +1,5 @@
-// A thread reads from device memory what it stores by a bulk copy, when only the source has been read.
+// A thread reads from device memory what it stores by a bulk copy, when only the source has been
+// read.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// Two tiles take turns, but the wait leaves two stores in flight, one from the tile that is filled next.
+// Two tiles take turns, but the wait leaves two stores in flight, one from the tile that is filled
+// next.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

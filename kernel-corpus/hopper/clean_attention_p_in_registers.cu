@@ -1,4 +1,5 @@
-// O = (Q K^T) V with no softmax: the scores are rounded to f16 and stay in registers as A of the second product.
+// O = (Q K^T) V with no softmax: the scores are rounded to f16 and stay in registers as A of the
+// second product.
 //
 // arch: compute_90a
 // launch: grid=32 block=128 kernel=fill pass=0,1,2

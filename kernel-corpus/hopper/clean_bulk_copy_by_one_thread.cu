@@ -1,4 +1,5 @@
-// An elected thread copies a tile to shared memory and from there: no ordinary access, so no proxy fence.
+// An elected thread copies a tile to shared memory and from there: no ordinary access, so no proxy
+// fence.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// A product of 64 by 64 with k up to 256: while a step is multiplied, the tiles of the next are copied.
+// A product of 64 by 64 with k up to 256: while a step is multiplied, the tiles of the next are
+// copied.
 //
 // arch: compute_90a
 // launch: grid=128 block=128 kernel=fill pass=0,1

@@ -1,4 +1,5 @@
-// The results of a product go to a tile, with the swizzle of its tensor map, and from there by a tensor copy.
+// The results of a product go to a tile, with the swizzle of its tensor map, and from there by a
+// tensor copy.
 //
 // arch: compute_90a
 // launch: grid=32 block=128 kernel=fill pass=0,1

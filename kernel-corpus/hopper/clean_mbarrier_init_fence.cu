@@ -1,4 +1,5 @@
-// A fence makes the initialised barrier visible to the copy, and a block barrier to the other threads.
+// A fence makes the initialised barrier visible to the copy, and a block barrier to the other
+// threads.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// A block works on one result after the other; the phases of three stages wrap around, and go on from result to result.
+// A block works on one result after the other; the phases of three stages wrap around, and go on
+// from result to result.
 //
 // arch: compute_90a
 // launch: grid=1 block=96

@@ -1,4 +1,5 @@
-// Each thread stores an element and fences it; behind the barrier one thread stores the tile by a bulk copy.
+// Each thread stores an element and fences it; behind the barrier one thread stores the tile by a
+// bulk copy.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

@@ -1,4 +1,5 @@
-// A tensor copy stores a tile to a box that leaves the matrix at the right: nothing is written there.
+// A tensor copy stores a tile to a box that leaves the matrix at the right: nothing is written
+// there.
 //
 // arch: compute_90a
 // launch: grid=1 block=64 pass=0,2

@@ -1,4 +1,5 @@
-// Each thread stores elements of two tiles and fences them; behind the barrier the warps multiply the tiles.
+// Each thread stores elements of two tiles and fences them; behind the barrier the warps multiply
+// the tiles.
 //
 // arch: compute_90a
 // launch: grid=1 block=128

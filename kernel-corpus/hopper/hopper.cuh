@@ -37,7 +37,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(Barrier* barrier, unsi
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
 }
-// Waits until the phase of this parity is over. Before the first phase ends, that of parity 1 counts as over.
+// Waits until the phase of this parity is over. Before the first phase ends, that of parity 1
+// counts as over.
 __device__ __forceinline__ void mbarrier_wait(Barrier* barrier, unsigned parity) {
     unsigned over;
     do {
@@ -73,7 +74,8 @@ __device__ __forceinline__ void tensor_store(const TensorMap& map, int column, i
                  : "memory");
 }
 
-// The stores of a thread go to groups; a wait leaves the N newest. `_read`: until their sources have been read.
+// The stores of a thread go to groups; a wait leaves the N newest. `_read`: until their sources
+// have been read.
 __device__ __forceinline__ void bulk_commit_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N> __device__ __forceinline__ void bulk_wait_group() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");

@@ -1,20 +1,22 @@
-// `wgmma` by name, for operands of f16 and sums of f32: descriptors of tiles, products, places of results.
+// `wgmma` by name, for operands of f16 and sums of f32: descriptors of tiles, products, places of
+// results.
 //
-// An operand is K-major if elements that differ in k lie side by side: A as 64 rows of k, B as N rows of k.
+// An operand is K-major if elements that differ in k lie side by side: A as 64 rows of k, B as N
+// rows of k.
 
 #pragma once
 
 #include "hopper.cuh"
 
-// A tile with no swizzle and 16 values of k: 8 rows of 8 values lie together, then the same 8 rows of the other
-// 8 values, then the next 8 rows.
+// A tile with no swizzle and 16 values of k: 8 rows of 8 values lie together, then the same 8 rows
+// of the other 8 values, then the next 8 rows.
 __device__ __forceinline__ unsigned long long plain_tile(const f16* tile) {
     unsigned long long next_in_k = 128, next_rows = 256;  // bytes
     return shared_address(tile) >> 4 | next_in_k >> 4 << 16 | next_rows >> 4 << 32;
 }
 
-// A tile that TMA has written with a swizzle of 128 bytes, in rows of 64 values: from this value of the first row on.
-// If rows differ in n, not in k, the operand is to be transposed.
+// A tile that TMA has written with a swizzle of 128 bytes, in rows of 64 values: from this value of
+// the first row on. If rows differ in n, not in k, the operand is to be transposed.
 __device__ __forceinline__ unsigned long long swizzled_tile(const f16* tile) {
     unsigned long long next_rows = 1024, swizzle_128 = 1;  // 8 rows of 128 bytes
     return shared_address(tile) >> 4 | 1ull << 16 | next_rows >> 4 << 32 | swizzle_128 << 62;
@@ -26,7 +28,8 @@ template <int N> __device__ __forceinline__ void wgmma_wait_group() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// No instruction. The compiler may not move uses of these registers across it, which it does across a wait.
+// No instruction. The compiler may not move uses of these registers across it, which it does across
+// a wait.
 template <int N> __device__ __forceinline__ void pin(float (&registers)[N]) {
     for (float& x : registers) asm volatile("" : "+f"(x)::"memory");
 }
