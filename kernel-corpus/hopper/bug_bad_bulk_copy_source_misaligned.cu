@@ -1,0 +1,28 @@
+// The source of a bulk copy lies 4 bytes behind a multiple of 16.
+//
+// arch: compute_90a
+// launch: grid=1 block=64
+// args: i32[64]=iota i32[64]=zeros
+// bug: bad bulk copy
+
+#include "hopper.cuh"
+
+// Copies contiguous bytes.
+__device__ __forceinline__ void store_tile(void* to, const void* from, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 ::"l"(__cvta_generic_to_global(to)), "r"(shared_address(from)), "r"(bytes) : "memory");  // BUG
+}
+
+extern "C" __global__ void triple(const int* in, int* out) {
+    __shared__ alignas(16) int padded[65];
+    int t = threadIdx.x;
+    int* tile = padded + 1;
+    tile[t] = 3 * in[63 - t];
+    fence_proxy_async();
+    __syncthreads();
+    if (t == 0) {
+        store_tile(out, tile, 256);
+        bulk_commit_group();
+        bulk_wait_group_read<0>();
+    }
+}

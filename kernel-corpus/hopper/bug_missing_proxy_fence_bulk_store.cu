@@ -1,0 +1,26 @@
+// A bulk copy reads a tile that ordinary stores have filled, with no proxy fence between.
+//
+// arch: compute_90a
+// launch: grid=1 block=64
+// args: i32[64]=iota i32[64]=zeros
+// bug: missing proxy fence
+
+#include "hopper.cuh"
+
+// Copies contiguous bytes.
+__device__ __forceinline__ void store_tile(void* to, const void* from, unsigned bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                 ::"l"(__cvta_generic_to_global(to)), "r"(shared_address(from)), "r"(bytes) : "memory");  // BUG
+}
+
+extern "C" __global__ void triple(const int* in, int* out) {
+    __shared__ alignas(16) int tile[64];
+    int t = threadIdx.x;
+    tile[t] = 3 * in[63 - t];  // BUG
+    __syncthreads();
+    if (t == 0) {
+        store_tile(out, tile, sizeof(tile));
+        bulk_commit_group();
+        bulk_wait_group_read<0>();
+    }
+}

@@ -1,0 +1,41 @@
+// The box of the tensor map has twice as many rows as the tile, and leaves shared memory.
+//
+// arch: compute_90a
+// launch: grid=1 block=64 pass=1,2
+// args: i32[256]=iota tensormap{0,16x16,box=8x16} i32[64]=zeros
+// bug: out of bounds
+
+#include "hopper.cuh"
+
+// Waits until the phase of this parity is over.
+__device__ __forceinline__ void wait_for_phase(Barrier* barrier, unsigned parity) {
+    unsigned over;
+    do {
+        asm volatile(
+            "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+            : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    } while (!over);
+}
+
+// Copies the box of a matrix whose first element is in this column and row.
+__device__ __forceinline__ void load_box(void* to, const TensorMap& map, int column, int row, Barrier* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+        ::"r"(shared_address(to)), "l"(&map), "r"(column), "r"(row), "r"(shared_address(barrier)) : "memory");  // BUG
+}
+
+extern "C" __global__ void reverse(const __grid_constant__ TensorMap matrix, int* out) {
+    __shared__ alignas(128) int tile[64];
+    __shared__ Barrier full;
+    int t = threadIdx.x;
+    tile[t] = -1;
+    if (t == 0) mbarrier_init(&full, 1);
+    fence_proxy_async();  // so that the copy comes behind the stores and finds the barrier
+    __syncthreads();
+    if (t == 0) {
+        mbarrier_arrive_expect_tx(&full, 2 * sizeof(tile));
+        load_box(tile, matrix, 8, 4, &full);
+    }
+    wait_for_phase(&full, 0);
+    out[t] = tile[63 - t];
+}

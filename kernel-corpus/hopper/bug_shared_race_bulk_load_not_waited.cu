@@ -1,0 +1,30 @@
+// Nobody waits for the bytes of a bulk copy.
+//
+// arch: compute_90a
+// launch: grid=1 block=64
+// args: i32[64]=iota i32[64]=zeros
+// bug: shared race
+
+#include "hopper.cuh"
+
+// Copies contiguous bytes.
+__device__ __forceinline__ void load_tile(void* to, const void* from, unsigned bytes, Barrier* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 ::"r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes),
+                 "r"(shared_address(barrier)) : "memory");  // BUG
+}
+
+extern "C" __global__ void reverse(const int* in, int* out) {
+    __shared__ alignas(16) int tile[64];
+    __shared__ Barrier full;
+    int t = threadIdx.x;
+    tile[t] = -1;
+    if (t == 0) mbarrier_init(&full, 1);
+    fence_proxy_async();  // so that the copy comes behind the stores and finds the barrier
+    __syncthreads();
+    if (t == 0) {
+        mbarrier_arrive_expect_tx(&full, sizeof(tile));
+        load_tile(tile, in, sizeof(tile), &full);
+    }
+    out[t] = tile[63 - t];  // BUG
+}

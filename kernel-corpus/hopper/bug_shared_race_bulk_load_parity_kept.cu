@@ -1,0 +1,42 @@
+// The readers wait for parity 0 in each round; in the second, that phase is over.
+//
+// arch: compute_90a
+// launch: grid=1 block=96
+// args: i32[192]=iota i32[192]=zeros
+// bug: shared race
+
+#include "hopper.cuh"
+
+// Waits until the phase of this parity is over.
+__device__ __forceinline__ void wait_for_phase(Barrier* barrier, unsigned parity) {
+    unsigned over;
+    do {
+        asm volatile(
+            "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+            : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    } while (!over);
+}
+
+extern "C" __global__ void reverse(const int* in, int* out) {
+    __shared__ alignas(16) int tile[64];
+    __shared__ Barrier full, empty;
+    int t = threadIdx.x;
+    if (t == 0) {
+        mbarrier_init(&full, 1);
+        mbarrier_init(&empty, 64);
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+    for (int round = 0; round < 3; round++) {
+        if (t == 64) {  // the producer
+            wait_for_phase(&empty, round % 2 ^ 1);  // the phase before the first one counts as over
+            mbarrier_arrive_expect_tx(&full, sizeof(tile));
+            bulk_load(tile, in + 64 * round, sizeof(tile), &full);
+        }
+        if (t < 64) {
+            wait_for_phase(&full, 0);
+            out[64 * round + t] = tile[63 - t];  // BUG
+            mbarrier_arrive(&empty);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+"""Writes the `// expect` lines of the clean kernels of this folder: what each must compute, from its definition.
+
+Nothing here knows the kernels' code or the simulator. `python3 kernel-corpus/hopper/expected_hopper.py` rewrites the
+files whose lines differ, and prints their names. Inputs are 0, 1, 2, ... (iota) where nothing else is said. A kernel of
+the class `wrong result` states what its correct relative computes.
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+KERNELS = Path(__file__).parent
+
+
+def reversed_parts(count, size=64):
+    """Parts of the input, each in reverse."""
+    return [size * part + size - 1 - t for part in range(count) for t in range(size)]
+
+
+def box(rows, columns, matrix_rows, matrix_columns, row, column):
+    """A box of the matrix 0, 1, 2, ..., from this row and column on; 0 where it leaves the matrix."""
+
+    def at(r, c):
+        return r * matrix_columns + c if 0 <= r < matrix_rows and 0 <= c < matrix_columns else 0
+
+    return [at(row + r, column + c) for r in range(rows) for c in range(columns)]
+
+
+def stored_box():
+    """A matrix of zeros, 16 by 16, with the tile 3 * 63, 3 * 62, ... from row 6 and column 12 on, as far as it fits."""
+    out = 256 * [0]
+    for i in range(64):
+        row, column = 6 + i // 8, 12 + i % 8
+        if column < 16:
+            out[16 * row + column] = 3 * (63 - i)
+    return out
+
+
+def boxes_side_by_side():
+    """A matrix of zeros, 16 by 16, with the tiles 0, 1, 2, ... and 0, 2, 4, ... from row 4 on, side by side."""
+    out = 256 * [0]
+    for i in range(64):
+        for column, factor in ((0, 1), (8, 2)):
+            out[16 * (4 + i // 8) + column + i % 8] = factor * i
+    return out
+
+
+# Matrix products.
+
+
+def product(a, b, rows, columns, ks):
+    """Rows of the sums over all k of a(row, k) * b(k, column)."""
+    return [[sum(a(r, k) * b(k, c) for k in ks) for c in range(columns)] for r in range(rows)]
+
+
+def folded(results):
+    """Of each thread of a warpgroup, its results in 64 rows, times 1, 2, 3, ... (PTX manual, wgmma, matrix D)."""
+    sums = []
+    for t in range(128):
+        places = [
+            (t // 32 * 16 + t % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2)
+            for i in range(len(results[0]) // 2)
+        ]
+        sums.append(sum((i + 1) * int(results[row][column]) for i, (row, column) in enumerate(places)))
+    assert all(abs(x) < 2**31 for x in sums)
+    assert all(abs(x) < 2**24 for row in results for x in row)  # exact in f32
+    return sums
+
+
+def plain_a(r, k, tile=0):
+    """Input 0, 1, 2, ... as tiles of 64 rows and 16 columns, in core matrices of 8 rows and 8 columns."""
+    return 1024 * tile + r // 8 * 128 + k // 8 * 64 + r % 8 * 8 + k % 8
+
+
+def plain_b(k, c, tile=0):
+    """The same of 16 rows and 8 columns, transposed."""
+    return 128 * tile + k // 8 * 64 + c * 8 + k % 8
+
+
+def small_product(tile_a=0, tile_b=0):
+    """The inputs stay below 2048, so they are exact in f16."""
+    return product(lambda r, k: plain_a(r, k, tile_a), lambda k, c: plain_b(k, c, tile_b), 64, 8, range(16))
+
+
+def sample(i):
+    return (i * 5 + i // 64) % 7 - 3
+
+
+def sampled(columns, step=1, shift=0):
+    """A row-major matrix of samples."""
+    return lambda row, column: sample(step * (columns * row + column) + shift)
+
+
+def sampled_product(rows, columns, k):
+    a, b = sampled(k), sampled(k, 2, 1)
+    return product(a, lambda x, c: b(c, x), rows, columns, range(k))
+
+
+def attention():
+    q, k, v = sampled(64), sampled(64, 2, 1), sampled(64, 3, 2)
+    scores = product(q, lambda x, c: k(c, x), 64, 64, range(64))
+    assert all(abs(x) <= 2048 for row in scores for x in row)  # exact in f16
+    return product(lambda r, c: scores[r][c], v, 64, 64, range(64))
+
+
+def plus(*matrices):
+    return [[sum(cells) for cells in zip(*rows)] for rows in zip(*matrices)]
+
+
+def times(factor, matrix):
+    return [[factor * x for x in row] for row in matrix]
+
+
+ONES = [8 * [1] for _ in range(64)]
+TRIPLED = [(1, "i32", [3 * x for x in reversed_parts(1)])]
+REVERSED = [(1, "i32", reversed_parts(1))]
+PLUS_ONE = [(2, "i32", folded(plus(ONES, small_product())))]
+SWIZZLED = [(4, "i32", folded(sampled_product(64, 8, 64)))]
+
+EXPECTED = {
+    "proxy_fence_by_writers": TRIPLED,
+    "proxy_fence_by_issuer": TRIPLED,
+    "bulk_store_source_reused": [(1, "i32", [factor * t for factor in (1, 2) for t in range(64)])],
+    "bulk_store_two_tiles": [(1, "i32", [factor * t for factor in (1, 2, 3, 4) for t in range(64)])],
+    "bulk_store_read_back": [(1, "i32", [3 * t for t in range(64)]), (2, "i32", [3 * 1 + 3 * 63])],
+    "bulk_reduce": [(1, "i32", [t + 2 * (63 - t) for t in range(64)])],
+    "bulk_in_place": [(1, "i32", [x + 1 for x in range(192)])],
+    "bulk_copy_by_one_thread": [(1, "i32", list(range(64)))],
+    "bulk_load_state": [(1, "i32", reversed_parts(2))],
+    "bulk_load": REVERSED,
+    "bulk_load_one_warp_waits": REVERSED,
+    "bulk_load_asked_for": REVERSED,
+    "bulk_load_two_stages": [(1, "i32", reversed_parts(2))],
+    "bulk_load_next_tile": [(1, "i32", reversed_parts(3))],
+    "producer_warp": [(1, "i32", reversed_parts(3))],
+    "expect_tx_behind_the_copy": REVERSED,
+    "expect_tx_of_two_copies": REVERSED,
+    "expect_tx_for_each_copy": REVERSED,
+    "mbarrier_count_of_the_writers": [(1, "i32", [sum(32 * i + t for i in range(4)) for t in range(32)])],
+    "mbarrier_init_fence": REVERSED,
+    "mbarrier_init_proxy_fence": REVERSED,
+    "tensor_load": [(2, "i32", box(8, 8, 16, 16, 4, 8)[::-1])],
+    "tensor_load_edge": [(2, "i32", box(8, 8, 16, 16, -2, 12)[::-1])],
+    "tensor_load_halves": [(2, "i32", [16 * r + 8 * h + c for h in range(2) for r in range(4) for c in range(8)])],
+    "tensor_store_source_reused": [(1, "i32", boxes_side_by_side())],
+    "tensor_store": [(1, "i32", stored_box())],
+    "wgmma": PLUS_ONE,
+    "wgmma_fence_behind_barrier": PLUS_ONE,
+    "wgmma_operand_stored_again": PLUS_ONE,
+    "wgmma_two_stages": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
+    "wgmma_sums_not_set": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
+    "wgmma_two_groups": [(2, "i32", folded(small_product()) + folded(small_product(0, 1)))],
+    "wgmma_sums_rescaled": [
+        (2, "i32", folded(plus(times(2, plus(ONES, small_product())), ONES, small_product(0, 1))))
+    ],
+    "wgmma_a_in_registers": [
+        (2, "i32", folded(times(3, product(lambda r, k: 16 * r + k, plain_b, 64, 8, range(16)))))
+    ],
+    "wgmma_next_tiles": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
+    "wgmma_producer_warp": [
+        (2, "i32", folded(plus(*(small_product(k % 2, k // 2) for k in range(4)))))
+    ],
+    "wgmma_swizzle_128": SWIZZLED,
+    "setmaxnreg": [(1, "i32", reversed_parts(1, 256))],
+    "setmaxnreg_and_back": [(1, "i32", reversed_parts(1, 256))],
+    "pipeline": [(2, "i32", [sum(64 * row + t for row in range(56)) for t in range(64)])],
+    "gemm": [(4, "i32", folded(sampled_product(64, 64, 256)))],
+    "gemm_two_warpgroups": [
+        (4, "i32", [x for half in (0, 64) for x in folded(sampled_product(128, 32, 192)[half:half + 64])])
+    ],
+    "attention_p_in_registers": [(6, "i32", folded(attention()))],
+    "gemm_tensor_store": [
+        (6, "i32", [sum((i + 1) * x for i, x in enumerate(row)) for row in sampled_product(64, 64, 64)])
+    ],
+    "persistent": [
+        (1, "i32", [sum(64 * (4 * r + s) + 63 - t for s in range(4)) for r in range(5) for t in range(64)])
+    ],
+}
+for relative in ("wgmma_one_product_behind", "wgmma_one_thread_frees"):
+    EXPECTED[relative] = EXPECTED["wgmma_producer_warp"]
+
+WRONG = {
+    "swizzle_64": SWIZZLED,
+    "step_in_bytes": SWIZZLED,
+    "tile_not_swizzled": SWIZZLED,
+}
+
+
+def lines(expected):
+    for argument, kind, values in expected:
+        words = " ".join(repr(value).removesuffix(".0") for value in values)
+        for line in textwrap.wrap(words, 100):
+            yield f"// expect {argument}: {kind} {line}\n"
+
+
+def write(prefix, expected):
+    files = {path.stem.removeprefix(prefix): path for path in KERNELS.glob(f"{prefix}*.cu")}
+    if files.keys() != expected.keys():
+        sys.exit(f"not both a kernel and an expectation: {sorted(files.keys() ^ expected.keys())}")
+    for name, path in sorted(files.items()):
+        old = path.read_text()
+        kept = re.sub(r"^// expect .*\n", "", old, flags=re.M)
+        new = re.sub(r"^// bug: .*\n", lambda bug: bug[0] + "".join(lines(expected[name])), kept, count=1, flags=re.M)
+        if new != old:
+            path.write_text(new)
+            print(path.name)
+
+
+if __name__ == "__main__":
+    write("clean_", EXPECTED)
+    write("bug_wrong_result_", WRONG)
