@@ -92,6 +92,8 @@ pub struct LaunchArguments {
     ///   TYPE[COUNT]=INIT  a buffer, like f32[256]=iota or f32[]=@x.npy
     ///   TYPExN={VALUE,…}  a CUDA vector, like f32x4={1,2,3,4}
     ///   {FIELD,FIELD,…}   a struct, like {i64=4096,64,1,f32=0.5}; alignas(16){…} if __align__(16)
+    ///   tensormap{BUFFER,SIZES,box=SIZES,KEY=VALUE,…}  a CUtensorMap of the tensor in another
+    ///                     argument, like tensormap{0,64x8,box=64x8,swizzle=128}; see the README
     ///   null              the null pointer
     /// TYPE: u8 i8 u16 i16 f16 bf16 u32 i32 u64 i64 f32 f64
     /// INIT: zeros ones iota random random:SEED uninit {1,2,3} @file.npy

@@ -50,7 +50,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let buffers = prepared.read_all()?;
     let buffer = |position: &Position| -> anyhow::Result<&Values> {
         let mut found = buffers.iter().filter(|(place, _)| place == position);
-        let (_, values) = found.next().with_context(|| position.no_buffer(&buffers))?;
+        let (_, values) = found
+            .next()
+            .with_context(|| position.no_buffer(buffers.iter().map(|(place, _)| place)))?;
         Ok(values)
     };
     for (position, path) in &arguments.out {

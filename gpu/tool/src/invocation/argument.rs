@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::fields::{self, Position};
+use super::tensor_map::TensorMap;
 use super::values::{Type, Values};
 
 /// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a
@@ -28,6 +29,14 @@ pub(super) const MAX_PARAMETER: usize = 4096;
 /// fields of its type may be just VALUE: `{i64=4096,64,1,f32=0.5}`. The fields lie where C puts
 /// them, so padding need not be written. An array is its elements. A struct with `__align__(16)` is
 /// `alignas(16){FIELD,…}`.
+///
+/// `tensormap{BUFFER,SIZES,box=SIZES,KEY=VALUE,…}` is a `CUtensorMap` of the tensor in another
+/// argument, a buffer, whose number is BUFFER: `tensormap{0,64x8,box=64x8,swizzle=128}`. SIZES are
+/// the elements of 1 to 5 dimensions, the contiguous one first: `64x8` is 8 rows of 64. The box is
+/// what a copy moves. May be left out: `swizzle=none|32|64|128`, `strides=BYTESxBYTES` of all
+/// dimensions but the contiguous one (else packed), `every=NxN` (element strides, else 1),
+/// `type=tf32|tf32_ftz|f32_ftz` (else the buffer's), `fill=zeros|nan`, `interleave=none|16|32`,
+/// `l2=none|64|128|256`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A value.
@@ -58,6 +67,8 @@ pub enum Argument {
         /// Its fields, in order; one at least.
         fields: Vec<Argument>,
     },
+    /// A tensor map, passed by value.
+    TensorMap(TensorMap),
 }
 
 /// Content of a buffer before the launch.
@@ -99,6 +110,15 @@ impl Argument {
                 bits: 0,
             });
         }
+        if let Some(map) = text.strip_prefix("tensormap{") {
+            if depth > 0 {
+                return Err("a tensor map is an argument, no field of a struct".to_owned());
+            }
+            let map = map
+                .strip_suffix('}')
+                .ok_or("the tensor map lacks its closing brace")?;
+            return Ok(Argument::TensorMap(TensorMap::parse(map)?));
+        }
         let (align, unaligned) = alignment(text)?;
         if let Some(fields) = unaligned.strip_prefix('{') {
             let fields = fields
@@ -107,9 +127,9 @@ impl Argument {
             let fields = fields::parse(fields, depth)?;
             return Ok(Argument::Struct { align, fields });
         }
-        let (left, right) = text
-            .split_once('=')
-            .ok_or("an argument is TYPE=VALUE, TYPE[COUNT]=INIT, {FIELD,FIELD,…} or null")?;
+        let (left, right) = text.split_once('=').ok_or(
+            "an argument is TYPE=VALUE, TYPE[COUNT]=INIT, {FIELD,FIELD,…}, tensormap{…} or null",
+        )?;
         if let Some((name, count)) = left.split_once('x')
             && let Ok(ty) = Type::parse(name)
         {
@@ -164,7 +184,10 @@ impl Argument {
                 let found = fields.drain(..).map(|field| field.in_folder(folder));
                 *fields = found.collect();
             }
-            Argument::Scalar { .. } | Argument::Vector { .. } | Argument::Buffer { .. } => {}
+            Argument::Scalar { .. }
+            | Argument::Vector { .. }
+            | Argument::Buffer { .. }
+            | Argument::TensorMap(_) => {}
         }
         self
     }
@@ -196,7 +219,7 @@ impl Argument {
                 let bytes = fields.iter().map(Argument::buffer_bytes);
                 bytes.fold(0, u64::saturating_add)
             }
-            Argument::Scalar { .. } | Argument::Vector { .. } => 0,
+            Argument::Scalar { .. } | Argument::Vector { .. } | Argument::TensorMap(_) => 0,
         }
     }
 
@@ -315,6 +338,7 @@ impl fmt::Display for Argument {
                 let fields: Vec<String> = fields.iter().map(Argument::to_string).collect();
                 write!(f, "{{{}}}", fields.join(","))
             }
+            Argument::TensorMap(map) => write!(f, "tensormap{{{map}}}"),
         }
     }
 }

@@ -14,7 +14,7 @@ use gpu::refused;
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) position: Position,
-    ty: Type,
+    pub(super) ty: Type,
     /// `None`: it has no elements.
     memory: Option<CudaSlice<u8>>,
 }

@@ -113,6 +113,17 @@ pub enum InvocationError {
         most: usize,
     },
 
+    /// A tensor map does not fit the arguments.
+    #[error("argument {number} ({argument}): {reason}")]
+    BadTensorMap {
+        /// The argument's number, from 0.
+        number: usize,
+        /// The argument.
+        argument: String,
+        /// The reason.
+        reason: String,
+    },
+
     /// A buffer is larger than memory can be.
     #[error("argument {position} ({argument}) does not fit into memory")]
     TooLarge {

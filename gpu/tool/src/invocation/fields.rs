@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::argument::Argument;
-use super::values::{Type, Values};
+use super::values::Type;
 
 /// Which buffer: `3` is argument 3, `3.0` the first field of argument 3, a struct. Counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +27,11 @@ impl Position {
 
     /// The error that this is no buffer, and, if it is a struct, which of its fields are: `argument
     /// 1 is no buffer (its buffers: 1.0, 1.2)`. `buffers` are those of all arguments.
-    pub fn no_buffer(&self, buffers: &[(Position, Values)]) -> String {
+    pub fn no_buffer<'a>(&self, buffers: impl IntoIterator<Item = &'a Position>) -> String {
         let within: Vec<String> = buffers
-            .iter()
-            .filter(|(place, _)| place.0.starts_with(&self.0))
-            .map(|(place, _)| place.to_string())
+            .into_iter()
+            .filter(|place| place.0.starts_with(&self.0))
+            .map(Position::to_string)
             .collect();
         let within = match &within[..] {
             [] => String::new(),

@@ -17,6 +17,7 @@ use super::error::InvocationError;
 use super::fields::Position;
 use super::layout::Layout;
 use super::names::readable;
+use super::tensor_map::{self, TensorMap};
 use super::values::Values;
 use gpu::ptx_file::zero_byte;
 use gpu::{Error, refused};
@@ -83,12 +84,47 @@ impl Invocation {
             )?;
             parameters.push(parameter);
         }
+        for (number, argument) in self.arguments.iter().enumerate() {
+            if let Argument::TensorMap(map) = argument {
+                let bytes = self.encode(number, map, &stream, &buffers)?;
+                parameters[number].0[..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
         Ok(Prepared {
             stream,
             launches,
             parameters,
             buffers,
         })
+    }
+
+    /// Argument `number`, a tensor map, as it is passed.
+    fn encode(
+        &self,
+        number: usize,
+        map: &TensorMap,
+        stream: &Arc<CudaStream>,
+        buffers: &[Buffer],
+    ) -> Result<[u8; tensor_map::BYTES], InvocationError> {
+        let argument = self.arguments[number].to_string();
+        let bad = |reason| InvocationError::BadTensorMap {
+            number,
+            argument: argument.clone(),
+            reason,
+        };
+        let memory = &map.memory;
+        if Argument::at(&self.arguments, memory).is_none() {
+            return Err(bad(format!("there is no argument {memory}")));
+        }
+        let buffer = buffers.iter().find(|buffer| buffer.position == *memory);
+        let buffer = buffer.ok_or_else(|| {
+            let positions = buffers.iter().map(|buffer| &buffer.position);
+            bad(memory.no_buffer(positions))
+        })?;
+        let element = map.element(buffer.ty).map_err(bad)?;
+        let encoded = map.encode(element, buffer.ty.bytes(), buffer.address(stream));
+        let failed = |error| refused(&format!("making argument {number} ({argument})"), error);
+        Ok(encoded.map_err(failed)?)
     }
 
     /// The kernel of a launch, which fits its arguments.
@@ -143,7 +179,7 @@ impl Invocation {
                 let (given, needed) = (given.bytes, parameter.bytes);
                 return Err(misfit(format!(
                     "has {given} bytes, but the parameter of kernel {kernel} has {needed}{}",
-                    hint_of_size(given, needed)
+                    hint_of_size(given, needed, parameter.align)
                 )));
             }
             let float = match argument {
@@ -309,9 +345,11 @@ fn failed(kernel: &str, error: DriverError) -> Error {
 
 /// A parameter that is larger than any scalar is a struct, which a learner may not know how to
 /// write.
-fn hint_of_size(given: usize, needed: usize) -> &'static str {
+fn hint_of_size(given: usize, needed: usize, align: usize) -> &'static str {
     let largest = size_of::<u64>();
-    if given <= largest && needed > largest {
+    if (needed, align) == (tensor_map::BYTES, tensor_map::ALIGN) {
+        ": a tensor map, written like tensormap{0,64x64,box=64x64,swizzle=128}"
+    } else if given <= largest && needed > largest {
         ": a struct, written with its fields in braces, like {i64=4096,64,1,f32=0.5}"
     } else {
         ""

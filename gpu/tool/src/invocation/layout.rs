@@ -2,6 +2,7 @@
 
 use super::argument::{Argument, Init};
 use super::fields::Position;
+use super::tensor_map;
 use super::values::{Type, Values};
 
 /// The alignment that CUDA's vectors do not go beyond, bytes.
@@ -25,6 +26,10 @@ impl Layout {
             Argument::Buffer { .. } => Layout::scalar(size_of::<u64>()),
             Argument::Vector { values } => Layout::vector(values),
             Argument::Struct { align, fields } => Layout::structure(*align, fields, |_| ()),
+            Argument::TensorMap(_) => Layout {
+                bytes: tensor_map::BYTES,
+                align: tensor_map::ALIGN,
+            },
         }
     }
 
@@ -64,7 +69,8 @@ impl Layout {
 }
 
 impl Argument {
-    /// Writes it into `bytes` as it is passed. `make` makes a buffer and tells its address.
+    /// Writes it into `bytes` as it is passed. `make` makes a buffer and tells its address. A
+    /// tensor map is left out: it may describe the buffer of a later argument.
     pub(super) fn encode<E>(
         &self,
         position: &Position,
@@ -89,6 +95,7 @@ impl Argument {
                     field.encode(&position.field(index), &mut bytes[offset..], make)?;
                 }
             }
+            Argument::TensorMap(_) => {}
         }
         Ok(())
     }

@@ -24,7 +24,11 @@ pub(super) fn directive(comment: &str) -> Option<String> {
     let setting = first.contains('=');
     let has_number = number.is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
     let begins_alike = |name: &str| match name {
-        "args" => number.is_none() && (setting || first.starts_with('{') || first == "null"),
+        "args" => {
+            let braces = ["{", "tensormap{"];
+            let begins = braces.iter().any(|brace| first.starts_with(brace));
+            number.is_none() && (setting || begins || first == "null")
+        }
         "arch" => number.is_none() && first.starts_with("compute_"),
         "expect" => (number.is_none() || has_number) && Type::parse(first).is_ok(),
         _ => number.is_none() && setting,

@@ -17,7 +17,9 @@
 //!   `grid.sync()`.
 //! - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks
 //!   within braces do not separate words. Further `args` lines continue the list, also within
-//!   braces; the end of a line counts as a blank.
+//!   braces; the end of a line counts as a blank. A tensor map, `tensormap{0,64x64,box=64x64}`, is
+//!   an argument beside the buffer that it describes: `pass=` leaves out what the kernel does not
+//!   take.
 //! - `define`: constants for the compiler. Further lines add constants.
 //! - `expect N`: the whole content of buffer argument N (counted over all arguments from 0) after
 //!   the launch, with the type of its elements; `N.M` is field M of a struct. Further lines for the
@@ -44,6 +46,7 @@ mod layout;
 mod misspelt;
 mod names;
 mod npy;
+mod tensor_map;
 mod values;
 
 pub use argument::{Argument, Init};
@@ -54,4 +57,5 @@ pub use expectation::{Expectation, Mismatch};
 pub use fields::Position;
 pub use launch::Prepared;
 pub use names::readable;
+pub use tensor_map::TensorMap;
 pub use values::{Type, Values};

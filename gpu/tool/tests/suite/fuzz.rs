@@ -56,7 +56,7 @@ fn run(count: u64, case: impl Fn(&mut Random)) {
 }
 
 /// Pieces that may be put into a text: those of the format, and others that break parsers.
-const PIECES: [&str; 48] = [
+const PIECES: [&str; 50] = [
     "// launch: ",
     "// args: ",
     "// define: ",
@@ -89,6 +89,8 @@ const PIECES: [&str; 48] = [
     "@",
     "@../x.npy",
     "alignas(",
+    "tensormap{0,",
+    "box=",
     ")",
     "x4",
     "nan",

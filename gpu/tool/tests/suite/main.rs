@@ -15,4 +15,5 @@ mod program;
 mod readme;
 mod strangers;
 mod structs;
+mod tensor_maps;
 mod tidy;

@@ -157,7 +157,10 @@ fn a_field_may_be_a_buffer() {
         error.contains("argument 0.0 (i32=1) is no buffer"),
         "{error}"
     );
-    let no_buffer = |position: &str| position.parse::<Position>().unwrap().no_buffer(&buffers);
+    let no_buffer = |position: &str| {
+        let position: Position = position.parse().unwrap();
+        position.no_buffer(buffers.iter().map(|(place, _)| place))
+    };
     assert_eq!(
         no_buffer("0"),
         "argument 0 is no buffer (its buffers: 0.1, 0.2)"
