@@ -67,8 +67,8 @@ pub enum FaultKind {
     /// A bulk copy completes bytes of an mbarrier whose initialisation the asynchronous proxy may
     /// not see.
     #[error(
-        "mbarrier of a bulk copy: its initialisation{} may not be visible to the copy",
-        at(initialised, "")
+        "mbarrier of a bulk copy: its initialisation {} may not be visible to the copy",
+        at(initialised, "elsewhere")
     )]
     UnseenMbarrier {
         /// Place of the initialisation.
