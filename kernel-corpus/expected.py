@@ -9,6 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import expected_hopper
+
 KERNELS = Path(__file__).parent / "kernels"
 
 
@@ -330,6 +332,7 @@ EXPECTED = {
     "unset_fourth_byte": [
         (1, "u32", [18 * k + 8 + 1000 * (3 * k > 40 and 3 * k + 1 > 50) for k in reversed(range(32))])
     ],
+    "unset_fourth_byte_copied": [(2, "u32", [9 * t + 3 for t in range(32)])],
     "unset_half_of_a_pair": [(1, "u16", [2 * i for i in range(63)])],
     "unset_index_of_a_value": [(a, kind, [x]) for a, kind, x in zip(
         (1, 2), ("f32", "i32"), max((t * (t % 7), t) for t in range(50)))],
@@ -368,17 +371,19 @@ def lines(expected):
             yield f"// expect {argument}: {kind} {line}\n"
 
 
-def main():
-    files = {path.stem.removeprefix("clean_"): path for path in KERNELS.glob("clean_*.cu")}
-    if files.keys() != EXPECTED.keys():
-        sys.exit(f"not both a kernel and an expectation: {sorted(files.keys() ^ EXPECTED.keys())}")
+def write(prefix, expected):
+    files = {path.stem.removeprefix(prefix): path for path in KERNELS.glob(f"{prefix}*.cu")}
+    if files.keys() != expected.keys():
+        sys.exit(f"not both a kernel and an expectation: {sorted(files.keys() ^ expected.keys())}")
     for name, path in sorted(files.items()):
         old = path.read_text()
         kept = re.sub(r"^// expect .*\n", "", old, flags=re.M)
-        new = kept.replace("// bug: none\n", "// bug: none\n" + "".join(lines(EXPECTED[name])), 1)
+        new = re.sub(r"^// bug: .*\n", lambda bug: bug[0] + "".join(lines(expected[name])), kept, count=1, flags=re.M)
         if new != old:
             path.write_text(new)
             print(path.name)
 
 
-main()
+if __name__ == "__main__":
+    write("clean_", EXPECTED | expected_hopper.EXPECTED)
+    write("bug_wrong_result_", expected_hopper.WRONG)

@@ -3,16 +3,19 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::common::waiting::{NOT_FOUND, WAITING};
 use crate::common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
+use gpu_tool::invocation::{Position, Values};
 
 /// Outcome of a run of a kernel.
 enum Outcome {
     Fault(Box<Fault>),
     /// The launch was refused, with this error.
     Refused(String),
-    NoFault,
+    /// No fault, and these buffers.
+    Results(Vec<(Position, Values)>),
 }
 
 #[test]
@@ -26,10 +29,40 @@ fn planted_bugs_are_found_under_all_schedules() {
     are_found(SEEDS);
 }
 
+#[test]
+fn waiting_kernels_have_an_unknown_instruction() {
+    cuda_sim::install().unwrap();
+    let ctx = CudaContext::new(0).unwrap();
+    let mut waiting = kernels("");
+    waiting.retain(|kernel| !kernel.is_simulated());
+    assert_eq!(waiting.len(), WAITING.len());
+    for kernel in &waiting {
+        let unknown = match run(&ctx, kernel, &kernel.ptx()) {
+            Outcome::Fault(fault) => matches!(fault.kind, FaultKind::UnknownInstruction { .. }),
+            Outcome::Refused(_) | Outcome::Results(_) => false,
+        };
+        assert!(unknown, "{} waits for nothing", kernel.file);
+    }
+}
+
+#[test]
+fn a_read_of_what_a_bulk_store_may_not_have_written_is_not_found() {
+    cuda_sim::install().unwrap();
+    let ctx = CudaContext::new(0).unwrap();
+    let named = kernels(NOT_FOUND);
+    let [kernel] = &named[..] else {
+        panic!("{NOT_FOUND} is one kernel")
+    };
+    let outcome = run(&ctx, kernel, &kernel.ptx());
+    let found = miss(kernel, &outcome);
+    assert_eq!(found.as_deref(), Some("no fault"), "{NOT_FOUND} is found");
+}
+
 fn are_found(seeds: Range<u64>) {
     cuda_sim::install().unwrap();
     let ctx = CudaContext::new(0).unwrap();
-    let kernels = kernels("bug_");
+    let mut kernels = kernels("bug_");
+    kernels.retain(|kernel| kernel.is_simulated() && kernel.file != NOT_FOUND);
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut misses = Vec::new();
     cuda_sim::set_budget(Some(BUDGET));
@@ -61,7 +94,7 @@ fn are_found(seeds: Range<u64>) {
 fn run(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> Outcome {
     cuda_sim::take_fault();
     match (kernel.invocation.run(ctx, ptx), cuda_sim::take_fault()) {
-        (Ok(_), _) => Outcome::NoFault,
+        (Ok(buffers), _) => Outcome::Results(buffers),
         (Err(_), Some(fault)) => Outcome::Fault(Box::new(fault)),
         (Err(error), None) => Outcome::Refused(error.to_string()),
     }
@@ -70,7 +103,12 @@ fn run(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> Outcome {
 /// The outcome in words if it is not the planted defect; `None` if it is that.
 fn miss(kernel: &Kernel, outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::NoFault => Some("no fault".to_owned()),
+        Outcome::Results(buffers) if kernel.class() == "wrong result" => {
+            let mut stated = kernel.invocation.expectations.iter();
+            let right = stated.all(|expected| expected.compare(buffers).is_ok());
+            right.then(|| "the results of a correct kernel".to_owned())
+        }
+        Outcome::Results(_) => Some("no fault".to_owned()),
         Outcome::Refused(_) if kernel.class() == "launch limit" => None,
         Outcome::Refused(error) => Some(format!("refused: {error}")),
         Outcome::Fault(fault) => {
@@ -118,7 +156,7 @@ fn is_update(kind: &FaultKind) -> bool {
 /// A fault's class, and the other place that it names.
 fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
     let class = match kind {
-        FaultKind::OutOfBounds(_) => "out of bounds",
+        FaultKind::OutOfBounds(_) | FaultKind::TensorOutOfBounds(_) => "out of bounds",
         FaultKind::UseAfterFree(_) => "use after free",
         FaultKind::Misaligned(_) => "misaligned",
         FaultKind::UninitialisedRead(read) => {
@@ -132,6 +170,16 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
                 race.other.source.clone(),
             );
         }
+        FaultKind::MissingProxyFence(race) => {
+            return ("missing proxy fence".to_owned(), race.other.source.clone());
+        }
+        FaultKind::UnseenMbarrier { initialised } => {
+            return ("unseen mbarrier".to_owned(), initialised.clone());
+        }
+        FaultKind::UnfinishedBulkCopy => "unfinished bulk copy",
+        FaultKind::BadBulkCopy { .. } => "bad bulk copy",
+        FaultKind::RegistersExhausted { .. } | FaultKind::BadRegisterCount { .. } => "setmaxnreg",
+        FaultKind::BadCluster { .. } => "bad cluster",
         FaultKind::UnfinishedCopy(copy) => {
             return ("copy in flight".to_owned(), copy.source.clone());
         }

@@ -1,10 +1,14 @@
 //! The files of the corpus, as the tests read them.
 #![allow(dead_code)] // Each program uses its own part.
 
+#[path = "waiting.rs"]
+pub mod waiting;
+
 use std::fs;
 use std::path::Path;
 
 use gpu_tool::invocation::Invocation;
+use waiting::WAITING;
 
 /// The schedules that every kernel is run with: the order of blocks and warps comes from the seed.
 pub const SEEDS: std::ops::Range<u64> = 0..20;
@@ -30,6 +34,11 @@ impl Kernel {
     /// The class of its defect, or `none`.
     pub fn class(&self) -> &str {
         self.invocation.bug.as_deref().unwrap_or("")
+    }
+
+    /// False if it has an instruction that the simulator does not know yet.
+    pub fn is_simulated(&self) -> bool {
+        !WAITING.contains(&&*self.file)
     }
 
     /// Its PTX.

@@ -239,7 +239,10 @@ fn without_addresses(mut fault: Fault) -> Fault {
     if let FaultKind::UnfinishedCopy(copy) = &mut fault.kind {
         make_relative(&mut copy.access);
     }
-    if let FaultKind::Race(race) = &mut fault.kind {
+    if let FaultKind::TensorOutOfBounds(tensor) = &mut fault.kind {
+        make_relative(&mut tensor.access);
+    }
+    if let FaultKind::Race(race) | FaultKind::MissingProxyFence(race) = &mut fault.kind {
         make_relative(&mut race.access);
     }
     fault

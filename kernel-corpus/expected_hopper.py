@@ -1,16 +1,8 @@
-"""Writes the `// expect` lines of the clean kernels of this folder: what each must compute, from its definition.
+"""What the kernels of Hopper's asynchronous instructions must compute, from their definition; expected.py writes it.
 
-Nothing here knows the kernels' code or the simulator. `python3 kernel-corpus/hopper/expected_hopper.py` rewrites the
-files whose lines differ, and prints their names. Inputs are 0, 1, 2, ... (iota) where nothing else is said. A kernel of
-the class `wrong result` states what its correct relative computes.
+Inputs are 0, 1, 2, ... (iota) where nothing else is said. A kernel of the class `wrong result` states what its correct
+relative computes.
 """
-
-import re
-import sys
-import textwrap
-from pathlib import Path
-
-KERNELS = Path(__file__).parent
 
 
 def reversed_parts(count, size=64):
@@ -185,28 +177,3 @@ WRONG = {
     "step_in_bytes": SWIZZLED,
     "tile_not_swizzled": SWIZZLED,
 }
-
-
-def lines(expected):
-    for argument, kind, values in expected:
-        words = " ".join(repr(value).removesuffix(".0") for value in values)
-        for line in textwrap.wrap(words, 100):
-            yield f"// expect {argument}: {kind} {line}\n"
-
-
-def write(prefix, expected):
-    files = {path.stem.removeprefix(prefix): path for path in KERNELS.glob(f"{prefix}*.cu")}
-    if files.keys() != expected.keys():
-        sys.exit(f"not both a kernel and an expectation: {sorted(files.keys() ^ expected.keys())}")
-    for name, path in sorted(files.items()):
-        old = path.read_text()
-        kept = re.sub(r"^// expect .*\n", "", old, flags=re.M)
-        new = re.sub(r"^// bug: .*\n", lambda bug: bug[0] + "".join(lines(expected[name])), kept, count=1, flags=re.M)
-        if new != old:
-            path.write_text(new)
-            print(path.name)
-
-
-if __name__ == "__main__":
-    write("clean_", EXPECTED)
-    write("bug_wrong_result_", WRONG)

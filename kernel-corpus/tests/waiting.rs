@@ -1,0 +1,50 @@
+//! Kernels that the simulator cannot judge yet.
+
+/// The kernels with products of a warpgroup (`wgmma`).
+pub const WAITING: [&str; 41] = [
+    "bug_bad_descriptor_stage_from_one.cu",
+    "bug_bad_descriptor_strides.cu",
+    "bug_missing_proxy_fence_gemm_tensor_store.cu",
+    "bug_missing_proxy_fence_wgmma.cu",
+    "bug_missing_proxy_fence_wgmma_one_operand.cu",
+    "bug_missing_wgmma_fence_a_changed.cu",
+    "bug_missing_wgmma_fence_first_product.cu",
+    "bug_missing_wgmma_fence_sums_rescaled.cu",
+    "bug_product_in_flight_a_changed.cu",
+    "bug_product_in_flight_committed_behind_the_wait.cu",
+    "bug_product_in_flight_not_committed.cu",
+    "bug_product_in_flight_one_group_left.cu",
+    "bug_product_in_flight_sums_overwritten.cu",
+    "bug_product_in_flight_sums_read.cu",
+    "bug_product_in_flight_two_groups_left.cu",
+    "bug_shared_race_wgmma_freed_before_the_wait.cu",
+    "bug_shared_race_wgmma_frees_its_own_tile.cu",
+    "bug_shared_race_wgmma_operand_copied_again.cu",
+    "bug_shared_race_wgmma_operand_stored.cu",
+    "bug_warpgroup_out_of_step_own_rows.cu",
+    "bug_warpgroup_out_of_step_three_warps.cu",
+    "bug_wrong_result_step_in_bytes.cu",
+    "bug_wrong_result_swizzle_64.cu",
+    "bug_wrong_result_tile_not_swizzled.cu",
+    "clean_attention_p_in_registers.cu",
+    "clean_gemm.cu",
+    "clean_gemm_tensor_store.cu",
+    "clean_gemm_two_warpgroups.cu",
+    "clean_wgmma.cu",
+    "clean_wgmma_a_in_registers.cu",
+    "clean_wgmma_fence_behind_barrier.cu",
+    "clean_wgmma_next_tiles.cu",
+    "clean_wgmma_one_product_behind.cu",
+    "clean_wgmma_one_thread_frees.cu",
+    "clean_wgmma_operand_stored_again.cu",
+    "clean_wgmma_producer_warp.cu",
+    "clean_wgmma_sums_not_set.cu",
+    "clean_wgmma_sums_rescaled.cu",
+    "clean_wgmma_swizzle_128.cu",
+    "clean_wgmma_two_groups.cu",
+    "clean_wgmma_two_stages.cu",
+];
+
+/// A kernel whose defect is not found. A bulk store counts as the thread's own store, made when it
+/// begins, so that its thread seems to see it.
+pub const NOT_FOUND: &str = "bug_global_race_bulk_store_read_back.cu";
