@@ -32,8 +32,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) reverse(const int* in, int*
             mbarrier_arrive_expect_tx(&full, sizeof(tile));
             bulk_load(tile, in, sizeof(tile), &full);
         }
-        asm volatile("bar.sync %0, 128;" ::"r"(1 + t / 128) : "memory");  // a warpgroup's warps come together
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;" ::: "memory");
         mbarrier_wait(&full, 0);
@@ -41,5 +39,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) reverse(const int* in, int*
         asm volatile("bar.sync %0, 128;" ::"r"(1 + t / 128) : "memory");  // a warpgroup's warps come together
         asm volatile("setmaxnreg.dec.sync.aligned.u32 96;" ::: "memory");
     }
-    __syncthreads();  // so that no warp ends, with its registers, before the others have theirs
+    __syncthreads();  // so that the third takes nothing before the others have had theirs
+    if (t >= 256) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
 }

@@ -329,6 +329,15 @@ impl BlockClocks {
         self.mbarriers.insert(address, phases);
     }
 
+    /// True if nothing orders the initialisation of the barrier at `address` before what `warp`
+    /// does now.
+    pub(crate) fn may_precede_initialisation(&self, warp: usize, address: u64) -> bool {
+        let phases = self.mbarriers.get(&address);
+        phases.is_some_and(|Phases { start, .. }| {
+            start.warp != warp && !self.has_seen(warp, start.warp, start.time)
+        })
+    }
+
     /// The warp makes the barriers that it has initialised visible to the asynchronous proxy.
     pub(crate) fn fence_mbarrier_init(&mut self, warp: usize) {
         for phases in self.mbarriers.values_mut() {

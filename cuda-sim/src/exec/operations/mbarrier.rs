@@ -157,6 +157,14 @@ pub(crate) fn execute(
         }
         for lane in lanes(part.mask) {
             let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let clocks = &worker.checks.shared.clocks;
+            if worker.checks.enabled
+                && part.peer.is_none()
+                && op != MbarrierOp::Init
+                && clocks.may_precede_initialisation(warp.number, at)
+            {
+                return Err(bad(lane as u32, UNORDERED.to_owned()));
+            }
             let old = word(lane).load(Relaxed);
             let mut barrier = Barrier::from_word(old).unwrap_or(Barrier::new(0));
             states[lane] = old;
@@ -363,6 +371,8 @@ const BARRIER_BYTES: u64 = 8;
 
 const NO_BARRIER: &str =
     "it was not initialised, was invalidated, or something else was stored there";
+
+const UNORDERED: &str = "another warp initialises it, and nothing orders that before this";
 
 const NO_STATE: &str = "the value is no state of a barrier";
 
