@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::common::waiting::{NOT_FOUND, WAITING};
-use crate::common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
+use crate::common::{BUDGET, FEW_SEEDS, Kernel, NOT_FOUND, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
 use gpu_tool::invocation::{Position, Values};
@@ -30,22 +29,6 @@ fn planted_bugs_are_found_under_all_schedules() {
 }
 
 #[test]
-fn waiting_kernels_have_an_unknown_instruction() {
-    cuda_sim::install().unwrap();
-    let ctx = CudaContext::new(0).unwrap();
-    let mut waiting = kernels("");
-    waiting.retain(|kernel| !kernel.is_simulated());
-    assert_eq!(waiting.len(), WAITING.len());
-    for kernel in &waiting {
-        let unknown = match run(&ctx, kernel, &kernel.ptx()) {
-            Outcome::Fault(fault) => matches!(fault.kind, FaultKind::UnknownInstruction { .. }),
-            Outcome::Refused(_) | Outcome::Results(_) => false,
-        };
-        assert!(unknown, "{} waits for nothing", kernel.file);
-    }
-}
-
-#[test]
 fn a_read_of_what_a_bulk_store_may_not_have_written_is_not_found() {
     cuda_sim::install().unwrap();
     let ctx = CudaContext::new(0).unwrap();
@@ -62,7 +45,7 @@ fn are_found(seeds: Range<u64>) {
     cuda_sim::install().unwrap();
     let ctx = CudaContext::new(0).unwrap();
     let mut kernels = kernels("bug_");
-    kernels.retain(|kernel| kernel.is_simulated() && kernel.file != NOT_FOUND);
+    kernels.retain(|kernel| kernel.file != NOT_FOUND);
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut misses = Vec::new();
     cuda_sim::set_budget(Some(BUDGET));
@@ -180,6 +163,16 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::BadBulkCopy { .. } => "bad bulk copy",
         FaultKind::RegistersExhausted { .. } | FaultKind::BadRegisterCount { .. } => "setmaxnreg",
         FaultKind::BadCluster { .. } => "bad cluster",
+        FaultKind::BadDescriptor { .. } => "bad descriptor",
+        FaultKind::ProductInFlight(register) => {
+            return ("product in flight".to_owned(), register.product.clone());
+        }
+        FaultKind::MissingProductFence { access, .. } => {
+            return ("missing wgmma fence".to_owned(), access.clone());
+        }
+        FaultKind::WarpgroupOutOfStep { other, .. } => {
+            return ("warpgroup out of step".to_owned(), other.clone());
+        }
         FaultKind::UnfinishedCopy(copy) => {
             return ("copy in flight".to_owned(), copy.source.clone());
         }

@@ -11,7 +11,6 @@ pub(crate) enum Engine {
     /// Copies that complete bytes of the mbarrier at this address of shared memory.
     Barrier(u64),
     /// Products of a warpgroup.
-    #[cfg_attr(not(test), expect(dead_code))]
     Products { warpgroup: usize },
     /// Copies in the bulk groups of a warp's threads.
     BulkGroups { warp: usize },
