@@ -8,7 +8,6 @@ mod common;
 
 use common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
 use cudarc::driver::CudaContext;
-use gpu::Backend;
 use gpu::architecture::Architecture;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +28,6 @@ fn give_the_stated_results(seeds: Range<u64>) {
     let capability = ctx.compute_capability().unwrap();
     let kernels = kernels("clean_");
     assert!(kernels.len() >= 64, "{}", kernels.len());
-    let on_gpu = gpu::backend().unwrap() == Backend::Cuda;
     let mut wrong = Vec::new();
     cuda_sim::set_budget(Some(BUDGET));
     for kernel in &kernels {
