@@ -13,6 +13,9 @@
 //! | 5 | `5_swizzle.cu` | `ldmatrix`, and tiles in which the rows that it reads share no banks |
 //! | 6 | `6_pipeline.cu` | tiles travel during products; a softmax of few instructions |
 //! | 7 | `7_reuse.cu` | each fragment of k and v serves twice as many products |
+//! | 8 | `8_tma.cu` | whole tiles are copied by hardware |
+//! | 9 | `9_wgmma.cu` | products of four warps, which read tiles where they lie |
+//! | 10 | `10_ping_pong.cu` | softmax under products |
 //!
 //! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`, then in f32
 //! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`, in f16 `2_mma_dk_dv.cu` and `2_mma_dq.cu`.

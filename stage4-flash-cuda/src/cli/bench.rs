@@ -20,7 +20,7 @@ use super::report::Report;
 Examples:
   cargo run -p stage4-flash-cuda -- bench --seq 512,1024,2048,4096 --dim 64 --causal
   cargo run -p stage4-flash-cuda -- bench --seq 4096 --modes library --kv-heads 8
-  cargo run -p stage4-flash-cuda -- bench --f16 --seq 4096 --modes mma,swizzle,pipeline,reuse,library
+  cargo run -p stage4-flash-cuda -- bench --f16 --seq 4096 --modes mma,swizzle,pipeline,reuse,tma,wgmma,ping_pong,library
   cargo run -p stage4-flash-cuda -- bench --backward --modes naive,library
   cargo run -p stage4-flash-cuda -- bench --assignment
 
@@ -69,7 +69,8 @@ pub struct Arguments {
     backward: bool,
 
     /// Modes: library, padded, or a rung of the ladder. In f32 also naive and tiled, and the
-    /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse.
+    /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse, tma, wgmma,
+    /// ping_pong.
     #[arg(
         long,
         value_delimiter = ',',

@@ -112,6 +112,53 @@ fn kernels_on_tensor_cores_cost_what_their_headers_say() {
     }
 }
 
+/// The rungs for Hopper: products where they belong, no bank conflict, no spill, each tile copied
+/// once.
+#[test]
+fn rungs_for_hopper_cost_what_their_headers_say() {
+    const N: usize = 512;
+    let device = Device::open();
+    for (rung, head_dim, instructions) in [
+        (Rung::Tma, 64, 6.0),
+        (Rung::Tma, 128, 4.8),
+        (Rung::Wgmma, 64, 3.2),
+        (Rung::Wgmma, 128, 1.8),
+        (Rung::PingPong, 64, 3.6),
+        (Rung::PingPong, 128, 2.0),
+    ] {
+        let [q, k, v] = [1, 2, 3].map(|seed| tensor((1, 2, N, head_dim), seed, normal));
+        let problem = Problem::new("counted".to_owned(), q, k, v, Options::default());
+        let own = Stage4 {
+            stream: device.stream.clone(),
+            attention: attention(&device, Mode::Rung(rung)),
+        };
+        let Some(profiled) =
+            profiles(|| solve::<f16>(&device, &own, &problem, [Layout::Packed; 4]))
+        else {
+            return;
+        };
+        let (_, launches) = profiled.unwrap_or_else(|error| panic!("{error}"));
+        let total = &launches[0].total;
+        let products = 2 * 4 * (N * N * head_dim) as u64; // two heads, two products
+        assert_eq!(total.flops_tensor, products, "{rung}");
+        let by_wgmma = if rung == Rung::Tma { 0 } else { products };
+        assert_eq!(total.flops_wgmma, by_wgmma, "{rung}");
+        let each = total.warp_instructions as f64 / (products as f64 / 4096.0);
+        println!("{rung}, D = {head_dim}: {each:.2} instructions for 4096 FLOPs");
+        assert!(each <= instructions, "{rung}, D = {head_dim}: {each:.2}");
+        let conflicts = total.shared_loads.wavefronts - total.shared_loads.ideal;
+        assert_eq!(conflicts, 0, "{rung}, D = {head_dim}");
+        assert_eq!(total.local.requests, 0, "{rung}, D = {head_dim}");
+        let tensor = (2 * N * head_dim * size_of::<f16>()) as u64;
+        let needed = tensor + (N / 128) as u64 * 2 * tensor; // q; k and v for each tile of queries
+        let loaded = 32 * total.global_loads.sectors;
+        assert!(
+            (needed..=needed * 101 / 100).contains(&loaded),
+            "{rung}, D = {head_dim}: {loaded} bytes loaded, {needed} needed"
+        );
+    }
+}
+
 /// At D = 64 most instructions of the library's kernel are multiply-adds, and
 /// it has no bank conflicts.
 #[test]

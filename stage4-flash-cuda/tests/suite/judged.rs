@@ -253,6 +253,24 @@ fn no_bit_of_rung_7_depends_on_the_schedule() {
 }
 
 #[test]
+fn no_bit_of_rung_8_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_8_depends_on_the_schedule";
+    on_host_threads(name, || judge_in::<f16>(TMA, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_rung_9_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_9_depends_on_the_schedule";
+    on_host_threads(name, || judge_in::<f16>(WGMMA, Part::Schedules, false));
+}
+
+#[test]
+fn no_bit_of_rung_10_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_rung_10_depends_on_the_schedule";
+    on_host_threads(name, || judge_in::<f16>(PING_PONG, Part::Schedules, false));
+}
+
+#[test]
 fn no_bit_of_the_library_depends_on_the_schedule() {
     let name = "judged::no_bit_of_the_library_depends_on_the_schedule";
     on_host_threads(name, || judge(Mode::Library, Part::Schedules));
