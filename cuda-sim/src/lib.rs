@@ -14,7 +14,6 @@
 //! ```
 //!
 //! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`.
-//!
 //! # What is simulated
 //!
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`MODEL.md` lists them), CUDA
@@ -33,12 +32,11 @@
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
 //! - `tensor_map`: tensor maps, which the driver writes and bulk copies read
-//! - `settings`: `CUDA_SIM_…`; `report`: reports of faults; `device`,
-//!   `model`: figures, modelled time
+//! - `settings`: `CUDA_SIM_…`; `report`: faults; `device`, `model`: figures, modelled time
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
 //! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
 //!
-//! Not here: machine code, a second device, textures, clusters, external memory, IPC.
+//! Not here: machine code, a second device, textures, external memory, IPC.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!(

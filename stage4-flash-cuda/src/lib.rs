@@ -1,5 +1,4 @@
-//! Stage 4: attention as one fused CUDA kernel, launched with plain [`cudarc`]: in f32,
-//! and in f16 on tensor cores.
+//! Stage 4: attention as one fused CUDA kernel, launched with plain [`cudarc`], in f32 and f16.
 //!
 //! `o = softmax(scale · q kᵀ + mask) v`, and no score leaves the chip: memory grows with N, not
 //! with N². The kernels of `kernels/` are a ladder, one idea per rung:
@@ -30,16 +29,13 @@
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
 //! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
-//! - `ladder.rs`: the host side of the rungs, `tensor_map.rs` of those that copy boxes. `library/`: that of the library's kernels, with their
-//!   tiles. [`Half`]: `f16` and `bf16`.
+//! - `ladder.rs`: the host side of the rungs, with `tensor_map.rs`. `library/`: that of the
+//!   library's kernels, with their tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
 //!
-//! [`Fused`] and [`FusedBackward`] are what the suite of `conformance` judges; [`Stage4`] and
-//! [`Stage4Backward`] have them.
-//!
-//! A second call with the same head dimension compiles nothing. Nothing panics on bad input, and
-//! nothing is launched: see [`Error`].
+//! [`Fused`] and [`FusedBackward`] are what `conformance` judges; [`Stage4`] and
+//! [`Stage4Backward`] have them. Nothing panics on bad input, and nothing is launched: [`Error`].
 //!
 //! ```no_run
 //! use ndarray::Array4;
