@@ -195,27 +195,36 @@ impl Products {
             };
             (kind, at)
         };
+        if self.registers.len() < kernel.product_registers.len() {
+            let planes = kernel.product_registers.len();
+            self.registers.resize(planes, Known::default());
+        }
+        let has_shape = |at: u32| {
+            let other = &kernel.code[at as usize].op;
+            at == pc || matches!(other, Op::WarpgroupProduct(other) if other.has_shape_of(product))
+        };
         let accumulators = &kernel.accumulators[product.number as usize];
+        // The product that wrote them last, if it has the shape of this one.
+        let mut alike = None;
         for (i, r) in accumulators.iter().enumerate() {
             let which = ProductRegister::Accumulator(i as u32);
-            let before = self.in_flight(*r);
-            let Known {
-                product: last,
-                access,
-            } = *self.known(*r);
-            if let Some(access) = access.filter(|access| access.fences == fences) {
+            let known = &self.registers[r.0 as usize];
+            if let Some(access) = known.access.filter(|access| access.fences == fences) {
                 return Err(missing(which, access.pc));
             }
-            let of_shape = |operand: &Operand| {
-                let op = kernel.code[operand.pc as usize].op;
-                let same = matches!(op, Op::WarpgroupProduct(other) if other.has_shape_of(product));
-                same && operand.which == which
-            };
-            if let Some(operand) = before.filter(|operand| !of_shape(operand)) {
-                return Err(self.fault(operand, true));
+            let Some(last) = known.product else { continue };
+            if last.which == which {
+                if alike != Some(last.pc) && has_shape(last.pc) {
+                    alike = Some(last.pc);
+                }
+                if alike == Some(last.pc) {
+                    continue;
+                }
             }
-            let unlike = last.filter(|last| last.is_accumulator() && !of_shape(last));
-            if let Some(last) = unlike.filter(|last| last.fences == fences) {
+            if last.group >= self.waited {
+                return Err(self.fault(last, true));
+            }
+            if last.is_accumulator() && last.fences == fences {
                 return Err(missing(which, last.pc));
             }
         }
@@ -233,23 +242,23 @@ impl Products {
                 return Err(missing(which, access.pc));
             }
         }
+        let group = self.commits;
         let operand = |which| Operand {
             pc,
-            group: self.commits,
+            group,
             fences,
             which,
             is_copy: false,
         };
-        let of_a = |(i, r): (usize, &R)| (*r, operand(ProductRegister::Fragment(i as u32)));
-        let of_d = |(i, r): (usize, &R)| (*r, operand(ProductRegister::Accumulator(i as u32)));
-        let fragments = fragments.iter().enumerate().map(of_a);
-        let operands: Vec<_> = fragments
-            .chain(accumulators.iter().enumerate().map(of_d))
-            .collect();
-        for (r, operand) in operands {
-            self.known(r).product = Some(operand);
+        for (i, r) in fragments.iter().enumerate() {
+            let which = ProductRegister::Fragment(i as u32);
+            self.registers[r.0 as usize].product = Some(operand(which));
         }
-        self.in_flight.push((self.commits, operation));
+        for (i, r) in accumulators.iter().enumerate() {
+            let which = ProductRegister::Accumulator(i as u32);
+            self.registers[r.0 as usize].product = Some(operand(which));
+        }
+        self.in_flight.push((group, operation));
         Ok(())
     }
 }

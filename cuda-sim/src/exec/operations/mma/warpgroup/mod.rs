@@ -205,14 +205,18 @@ impl SumTiles<'_, '_> {
                 for (eight, d) in self.d.as_chunks::<2>().0.iter().enumerate() {
                     for (half, r) in d.iter().enumerate().filter(|_| self.adds) {
                         let pairs = warp.read::<u32>(*r);
-                        tile[2 * half] = pairs.map(|pair| pair & 0xffff);
-                        tile[2 * half + 1] = pairs.map(|pair| pair >> 16);
+                        for lane in 0..32 {
+                            tile[2 * half][lane] = pairs[lane] & 0xffff;
+                            tile[2 * half + 1][lane] = pairs[lane] >> 16;
+                        }
                     }
                     add(w, eight, &mut tile);
                     for (half, r) in d.iter().enumerate() {
-                        let [low, high] = [&tile[2 * half], &tile[2 * half + 1]];
-                        let pairs = std::array::from_fn(|lane| high[lane] << 16 | low[lane]);
-                        warp.write::<u32>(*r, FULL, &pairs);
+                        let mut pairs = [0; 32];
+                        for lane in 0..32 {
+                            pairs[lane] = tile[2 * half + 1][lane] << 16 | tile[2 * half][lane];
+                        }
+                        warp.write(*r, FULL, &pairs);
                     }
                     tile = [[0; 32]; 4];
                 }
