@@ -171,15 +171,14 @@ impl Block {
         };
         let operation = worker.checks.begin_async(engine, first..first + WARPS, pc);
         let warp = self.warps[first].active(kernel, FULL, pc);
-        for range in worker.matrix_unit.tiles.ranges(product, warp.registers) {
-            let (checks, memory) = (&mut worker.checks, &worker.memory);
-            let read = checks.async_read(&warp, memory, &operation, range);
-            read.map_err(|trap| BlockFault {
-                fault: WarpFault::new(*trap, pc, FULL),
-                warp: first as u32,
-                missing: None,
-            })?;
-        }
+        let ranges = worker.matrix_unit.tiles.ranges(product, warp.registers);
+        let (checks, memory) = (&mut worker.checks, &worker.memory);
+        let read = checks.async_read_all(&warp, memory, &operation, ranges.into_iter());
+        read.map_err(|trap| BlockFault {
+            fault: WarpFault::new(*trap, pc, FULL),
+            warp: first as u32,
+            missing: None,
+        })?;
         for w in first..first + WARPS {
             let begun = self.warps[w].begin_product(kernel, product, pc, operation);
             begun.map_err(|fault| BlockFault {

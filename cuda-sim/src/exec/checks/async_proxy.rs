@@ -68,7 +68,18 @@ impl Checks<'_> {
         operation: &AsyncOperation,
         bytes: Range<u64>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, bytes, false)
+        self.async_access(warp, memory, operation, [bytes].into_iter(), false)
+    }
+
+    /// It reads all of these.
+    pub(crate) fn async_read_all(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
+        ranges: impl Iterator<Item = Range<u64>>,
+    ) -> Result<(), Trap> {
+        self.async_access(warp, memory, operation, ranges, false)
     }
 
     /// It writes these bytes of shared memory, in whole words. Reads that were noted must be on
@@ -80,7 +91,7 @@ impl Checks<'_> {
         operation: &AsyncOperation,
         bytes: Range<u64>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, bytes, true)
+        self.async_access(warp, memory, operation, [bytes].into_iter(), true)
     }
 
     fn async_access(
@@ -88,12 +99,12 @@ impl Checks<'_> {
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        bytes: Range<u64>,
+        mut ranges: impl Iterator<Item = Range<u64>>,
         write: bool,
     ) -> Result<(), Trap> {
         let Some((place, number)) = operation.place else {
             if write {
-                self.shared.mark_written(bytes);
+                ranges.for_each(|bytes| self.shared.mark_written(bytes));
             }
             return Ok(());
         };
@@ -102,7 +113,12 @@ impl Checks<'_> {
             pc: operation.pc,
             sync: false,
         };
-        let Err((word, problem)) = self.shared.access_range(who, number, bytes, write) else {
+        let mut last = None;
+        let mut access = |bytes| {
+            let shared = &mut self.shared;
+            shared.access_range(who, number, bytes, write, &mut last)
+        };
+        let Err((word, problem)) = ranges.try_for_each(&mut access) else {
             return Ok(());
         };
         let lane = warp.mask.trailing_zeros() & 31;

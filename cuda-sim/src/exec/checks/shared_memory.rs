@@ -55,6 +55,9 @@ pub(crate) struct SharedMemoryChecks {
     pub copied_from: HashMap<(MemorySpace, u32, u64), UnsetLoad>,
 }
 
+/// The records of a word: its last write, and the last reads and their warps.
+type Records = (u64, u64, u32);
+
 /// Reads that are noted at most, before they are recorded.
 const MAX_NOTED: usize = 4096;
 
@@ -459,19 +462,19 @@ impl SharedMemoryChecks {
     }
 
     /// The engine at `access.warp` accesses `bytes`, which are whole words, by an operation with
-    /// this number. Most words of a range have the same records as the one before, and so need no
-    /// look of their own. On failure, the word and what is wrong with it.
+    /// this number. Most words have the same records as the `last` one, and so need no look of their
+    /// own. On failure, the word and what is wrong with it.
     pub(crate) fn access_range(
         &mut self,
         access: Accessor,
         number: u32,
         bytes: Range<u64>,
         write: bool,
+        last: &mut Option<[Records; 2]>,
     ) -> Result<(), (usize, RangeProblem)> {
-        let mut last = None;
         for word in bytes.start as usize / 4..bytes.end.div_ceil(4) as usize {
             let before = (self.writes[word], self.reads[word], self.readers[word]);
-            if let Some((like, (made, read, readers))) = last
+            if let Some([like, (made, read, readers)]) = *last
                 && like == before
             {
                 (self.writes[word], self.reads[word], self.readers[word]) = (made, read, readers);
@@ -508,7 +511,7 @@ impl SharedMemoryChecks {
             }
             let after = (self.writes[word], self.reads[word], self.readers[word]);
             let whole = [before.0, before.1, after.0, after.1];
-            last = (!whole.into_iter().any(is_split)).then_some((before, after));
+            *last = (!whole.into_iter().any(is_split)).then_some([before, after]);
         }
         Ok(())
     }
