@@ -178,6 +178,11 @@ const BLOCKS: &[Block] = &[
     output("fault-group-count", "gpu", "check kernel-corpus/kernels/bug_copy_in_flight_wrong_count.cu"),
     output("fault-copy-barrier", "gpu", "check kernel-corpus/kernels/bug_shared_race_copy_without_barrier.cu"),
     output("fault-dynamic", "gpu", "check stage4-flash-cuda/kernels/7_reuse.cu --shared 16384"),
+    output("fault-copy-read", "gpu", "check kernel-corpus/kernels/bug_shared_race_bulk_load_not_waited.cu"),
+    output("fault-expect-tx", "gpu", "check kernel-corpus/kernels/bug_deadlock_expect_tx_too_many.cu"),
+    output("fault-product", "gpu", "check kernel-corpus/kernels/bug_product_in_flight_sums_read.cu"),
+    output("fault-proxy", "gpu", "check kernel-corpus/kernels/bug_missing_proxy_fence_wgmma.cu"),
+    output("fault-pool", "gpu", "check kernel-corpus/kernels/bug_setmaxnreg_beyond_the_pool.cu"),
     output("fault-warp-rows", "gpu", "check kernel-corpus/kernels/bug_shared_race_warp_rows.cu"),
     output("fault-misaligned", "gpu", "check kernel-corpus/kernels/bug_misaligned_row.cu"),
     // Stage 5.
