@@ -38,7 +38,7 @@ fn there_is_one_device_and_it_looks_like_an_h100() -> Outcome {
         (CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048),
         (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1),
         (CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1),
-        (CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0),
+        (CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 1),
     ] {
         assert_eq!(context.attribute(attribute)?, value, "{attribute:?}");
     }

@@ -186,7 +186,7 @@ fn forms_of_asynchronous_copies_that_ptx_does_not_have_are_unknown() {
         "cp.async.commit_group 1;",
         "cp.async.mbarrier.arrive.noinc.shared.b32 [%r1];",
         "cp.async.mbarrier.arrive.noinc.global.b64 [%d1];",
-        "cp.async.bulk.commit_group;",
+        "cp.async.bulk.commit_group.read;",
     ] {
         assert_unknown(body);
     }

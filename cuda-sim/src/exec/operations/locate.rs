@@ -1,6 +1,7 @@
 //! Location of an access in host memory: finds the address pattern, checks bounds and alignment,
 //! counts the traffic.
 
+use crate::device::MAX_CLUSTER;
 use crate::exec::access::address_space;
 use crate::exec::access::lane_operands::lane_address;
 use crate::exec::access::part::AccessPart;
@@ -64,17 +65,16 @@ impl AccessParts {
         }
         let registers = &*warp.registers;
         let lane = mask.trailing_zeros() as usize & 31;
-        let rank = |lane| lane_address(registers, address, lane) as u32 >> RANK;
         let rank = match space {
-            MemorySpace::Shared if rank(lane) != 0 => {
-                let first = rank(lane);
-                mask = lanes(mask).fold(0, |here, lane| {
-                    here | u32::from(rank(lane) == first) << lane
-                });
-                Some(first as usize - 1)
-            }
+            MemorySpace::Shared => block_rank(lane_address(registers, address, lane)),
             _ => None,
         };
+        if let Some(first) = rank {
+            mask = lanes(mask).fold(0, |here, lane| {
+                let of_lane = block_rank(lane_address(registers, address, lane));
+                here | u32::from(of_lane == Some(first)) << lane
+            });
+        }
         let pattern = &mut worker.patterns[access.site as usize];
         let known = pattern.mask == mask && {
             let first = lane_address(registers, address, lane);
@@ -176,6 +176,12 @@ fn place(
         }
     }
     Ok(())
+}
+
+/// The rank of a block in an address of shared memory; `None` if the address names none.
+fn block_rank(address: u64) -> Option<usize> {
+    let rank = address as u32 >> RANK;
+    (1..=MAX_CLUSTER).contains(&rank).then(|| rank as usize - 1)
 }
 
 /// Another block of the cluster, whose shared memory lanes access.

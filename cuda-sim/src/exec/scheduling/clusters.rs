@@ -29,7 +29,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
         executed: 0,
     };
     let size = launch.cluster.iter().product::<u32>() as usize;
-    let mut blocks: Vec<Box<Block>> = (0..size).map(|_| Box::default()).collect();
+    let mut blocks: Vec<_> = (0..size).map(|_| Some(Box::default())).collect();
     for number in 0..launch.blocks() / size as u64 {
         blocks = run.cluster(number, blocks)?;
     }
@@ -51,16 +51,16 @@ impl Run<'_> {
     fn cluster(
         &mut self,
         number: u64,
-        mut blocks: Vec<Box<Block>>,
-    ) -> Result<Vec<Box<Block>>, Fault> {
+        mut blocks: Vec<Option<Box<Block>>>,
+    ) -> Result<Vec<Option<Box<Block>>>, Fault> {
         let launch = &*self.attempt.launch;
-        for (rank, block) in blocks.iter_mut().enumerate() {
+        for (rank, block) in blocks.iter_mut().flatten().enumerate() {
             self.attempt
                 .start_in_cluster(block, number, rank as u32, self.now);
         }
         let warps = launch.block.iter().product::<u32>().div_ceil(32) as usize;
         let mut cluster = Box::new(Cluster::new(blocks.len(), warps));
-        cluster.peers = blocks.into_iter().map(Some).collect();
+        cluster.peers = blocks;
         let mut waited = 0;
         while cluster.ended.contains(&false) {
             // The first block that cannot go on, as long as no block has done anything.
@@ -106,7 +106,7 @@ impl Run<'_> {
                 return Err(self.attempt.fault(index, *fault));
             }
         }
-        Ok(cluster.peers.into_iter().flatten().collect())
+        Ok(cluster.peers)
     }
 
     /// Gives a block of the cluster its turn.

@@ -257,9 +257,9 @@ mod tests {
                 "{store} {store} cp.async.bulk.wait_group {newest};"
             ))
         };
-        assert_eq!(groups(2), 5);
+        assert_eq!(groups(2), 6);
         assert_eq!(groups(1), 265 + 1);
-        assert_eq!(groups(0), 265 + 2 + 1);
+        assert_eq!(groups(0), 265 + 1);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use super::async_copy::number;
 use super::operands::{Mods, Operands, given, items};
+use crate::program::instruction::Constant;
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    Address, Atomic, BulkCopy, Extent, HalfAtomic, MemorySpace, Op, R, Reducing, Route, Type,
+    Address, Atomic, BulkCopy, Extent, HalfAtomic, IntBinary, MemorySpace, OWN_BLOCK, Op, R,
+    Reducing, Route, Side, Type,
 };
 use crate::ptx::Operand;
 
@@ -105,6 +107,7 @@ impl<'a> Lowering<'a> {
         given(has_policy.then(&mut next), |policy| {
             self.source(policy?, Type::U64)
         })?;
+        let own_block = self.number(OWN_BLOCK);
         Some(Op::BulkCopy(BulkCopy {
             route,
             source,
@@ -112,8 +115,8 @@ impl<'a> Lowering<'a> {
             extent: extent?,
             reduction,
             barrier,
-            blocks,
-            sites: [0; 2],
+            blocks: blocks.unwrap_or(own_block),
+            site: 0,
         }))
     }
 
@@ -125,6 +128,7 @@ impl<'a> Lowering<'a> {
     ) -> Option<Op> {
         let is_global = mods.parts.contains(&"global");
         let map = self.address(mods, operands.get(0)?)?;
+        let map = self.without_offset(map);
         let known = !is_global
             && matches!(
                 map.space,
@@ -137,24 +141,56 @@ impl<'a> Lowering<'a> {
             extent: Extent::Map,
             reduction: None,
             barrier: None,
-            blocks: None,
-            sites: [0; 2],
+            blocks: self.number(OWN_BLOCK),
+            site: 0,
         }))
     }
 
     /// An address in a space that the instruction names.
-    fn side(&mut self, operand: &Operand<'a>, space: &'a str) -> Option<Address> {
+    fn side(&mut self, operand: &Operand<'a>, space: &'a str) -> Option<Side> {
         let mut named = Mods { parts: vec![space] };
-        self.address(&mut named, operand)
+        let address = self.address(&mut named, operand)?;
+        Some(self.without_offset(address))
+    }
+
+    /// An address in a register, to which its offset is added before.
+    fn without_offset(&mut self, address: Address) -> Side {
+        let Address {
+            space,
+            base,
+            wide,
+            offset,
+        } = address;
+        if offset == 0 {
+            return Side { base, space, wide };
+        }
+        let (ty, constant) = match wide {
+            true => (Type::U64, Constant::Wide(i64::from(offset) as u64)),
+            false => (Type::U32, Constant::Narrow(offset as u32)),
+        };
+        let d = self.scratch(wide);
+        let b = self.constant(constant);
+        self.emit_before(Op::IntBinary {
+            op: IntBinary::Add,
+            ty,
+            d,
+            a: base,
+            b,
+        });
+        Side {
+            base: d,
+            space,
+            wide,
+        }
     }
 
     /// An address in shared memory, of the cluster or the block: they are the same here.
-    fn shared_side(&mut self, operand: &Operand<'a>) -> Option<Address> {
+    fn shared_side(&mut self, operand: &Operand<'a>) -> Option<Side> {
         self.side(operand, "shared")
     }
 
     /// `[tensorMap, {coordinates}]`, by a generic address.
-    fn tile(&mut self, operand: &Operand<'a>, rank: u8) -> Option<(Address, Extent)> {
+    fn tile(&mut self, operand: &Operand<'a>, rank: u8) -> Option<(Side, Extent)> {
         let Operand::Texel {
             base,
             offset,
@@ -168,6 +204,7 @@ impl<'a> Lowering<'a> {
             offset: *offset,
         };
         let map = self.address(&mut Mods { parts: Vec::new() }, &map)?;
+        let map = self.without_offset(map);
         let [place] = &place[..] else { return None };
         let places = items(place);
         if places.len() != usize::from(rank) {

@@ -2,7 +2,7 @@
 //! for tensors, and `prefetch.tensormap`.
 
 use super::arithmetic::Type;
-use super::memory::{Access, AccessKind, Address, Atomic, Order};
+use super::memory::{Access, AccessKind, Address, Atomic, MemorySpace, Order};
 use super::operands::R;
 
 /// A copy that each thread begins.
@@ -10,17 +10,40 @@ use super::operands::R;
 pub(crate) struct BulkCopy {
     pub route: Route,
     /// Of a load of a tile, and of a prefetch, the tensor map.
-    pub source: Address,
+    pub source: Side,
     /// Of a store of a tile, the tensor map; of a prefetch, the source again.
-    pub target: Address,
+    pub target: Side,
     pub extent: Extent,
     pub reduction: Option<Reducing>,
     /// `mbar`: gets the bytes of copies to shared memory.
-    pub barrier: Option<Address>,
-    /// `ctaMask` of a multicast.
-    pub blocks: Option<R>,
-    /// Numbers of the read and of the write within the kernel's memory accesses.
-    pub sites: [u32; 2],
+    pub barrier: Option<Side>,
+    /// `ctaMask` of a multicast; [`OWN_BLOCK`] without one.
+    pub blocks: R,
+    /// Number of the read within the kernel's memory accesses. The write has the next one.
+    pub site: u32,
+}
+
+/// A mask of blocks that stands for none.
+pub(crate) const OWN_BLOCK: u32 = 1 << 16;
+
+/// An address in a register. An operation has no room for more offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub base: R,
+    pub space: MemorySpace,
+    pub wide: bool,
+}
+
+impl Side {
+    pub(crate) fn address(self) -> Address {
+        let Side { base, space, wide } = self;
+        Address {
+            space,
+            base,
+            wide,
+            offset: 0,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,15 +83,20 @@ impl BulkCopy {
             site,
             ..Access::one(Type::U8, Order::Weak)
         };
-        let [read, write] = self.sites;
+        let [read, write] = self.sites();
         let writing = match self.reduction {
             Some(_) => AccessKind::Atomic,
             None => AccessKind::Store,
         };
         (self.route != Route::Prefetch).then_some([
-            (access(read), self.source, AccessKind::Load),
-            (access(write), self.target, writing),
+            (access(read), self.source.address(), AccessKind::Load),
+            (access(write), self.target.address(), writing),
         ])
+    }
+
+    /// Numbers of the read and of the write.
+    pub(crate) fn sites(&self) -> [u32; 2] {
+        [self.site, self.site + 1]
     }
 
     /// The registers of the extent.

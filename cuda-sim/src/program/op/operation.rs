@@ -623,7 +623,7 @@ impl Op {
                 if let Some([(mut read, from, _), (mut write, to, writing)]) = copy.accesses() {
                     visit(&mut read, &from, AccessKind::Load);
                     visit(&mut write, &to, writing);
-                    copy.sites = [read.site, write.site];
+                    copy.site = read.site;
                 }
             }
             on_registers!()

@@ -139,7 +139,7 @@ impl Op {
                 each(f, copy.extent_registers(), []);
                 let (source, target) = (&mut copy.source.base, &mut copy.target.base);
                 let barrier = copy.barrier.as_mut().map(|barrier| &mut barrier.base);
-                let rest = barrier.into_iter().chain(&mut copy.blocks);
+                let rest = barrier.into_iter().chain([&mut copy.blocks]);
                 each(f, [source, target].into_iter().chain(rest), []);
             }
             Op::Shuffle {

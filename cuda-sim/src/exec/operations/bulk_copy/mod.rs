@@ -78,9 +78,9 @@ fn load(
         Extent::Bytes(_) => "srcMem",
         Extent::Tile { .. } | Extent::Map => "tensorMap",
     };
-    let moved = &moved(warp, worker, copy, (name, &copy.source), lane)?;
-    let [read, write] = copy.sites;
-    let target = ("dstMem", &copy.target);
+    let moved = &moved(warp, worker, copy, (name, &copy.source.address()), lane)?;
+    let [read, write] = copy.sites();
+    let target = ("dstMem", &copy.target.address());
     let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
     check_blocks(warp, worker, copy, lane)?;
     check_device(warp, worker, moved, false, lane)?;
@@ -115,9 +115,9 @@ fn store(
         Extent::Bytes(_) => "dstMem",
         Extent::Tile { .. } | Extent::Map => "tensorMap",
     };
-    let moved = &moved(warp, worker, copy, (name, &copy.target), lane)?;
-    let [read, write] = copy.sites;
-    let source = ("srcMem", &copy.source);
+    let moved = &moved(warp, worker, copy, (name, &copy.target.address()), lane)?;
+    let [read, write] = copy.sites();
+    let source = ("srcMem", &copy.source.address());
     let shared = shared_side(warp, worker, source, moved, (read, false), lane)?;
     check_device(warp, worker, moved, true, lane)?;
     let lane_copy = LaneCopy {
@@ -161,11 +161,11 @@ fn within(
     lane: u32,
 ) -> Result<(), Trap> {
     // Its source takes the place of the operand in device memory.
-    let moved = &moved(warp, worker, copy, ("srcMem", &copy.source), lane)?;
-    let [read, write] = copy.sites;
-    let source = ("srcMem", &copy.source);
+    let moved = &moved(warp, worker, copy, ("srcMem", &copy.source.address()), lane)?;
+    let [read, write] = copy.sites();
+    let source = ("srcMem", &copy.source.address());
     let from = shared_side(warp, worker, source, moved, (read, false), lane)?;
-    let target = ("dstMem", &copy.target);
+    let target = ("dstMem", &copy.target.address());
     let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
     let barrier = barrier(warp, worker, copy, lane)?;
     let begun = begin(warp, worker, Engine::Barrier(barrier));
@@ -203,11 +203,11 @@ fn prefetch(
     lane: u32,
 ) -> Result<(), Trap> {
     let name = match copy.extent {
-        Extent::Map => return tensor_map(warp, worker, &copy.source, lane).map(|_| ()),
+        Extent::Map => return tensor_map(warp, worker, &copy.source.address(), lane).map(|_| ()),
         Extent::Bytes(_) => "srcMem",
         Extent::Tile { .. } => "tensorMap",
     };
-    let moved = moved(warp, worker, copy, (name, &copy.source), lane)?;
+    let moved = moved(warp, worker, copy, (name, &copy.source.address()), lane)?;
     check_device(warp, worker, &moved, false, lane)
 }
 
@@ -225,10 +225,10 @@ fn barrier(
     copy: &BulkCopy,
     lane: u32,
 ) -> Result<u64, Trap> {
-    let Some(address) = &copy.barrier else {
+    let Some(barrier) = copy.barrier else {
         unreachable!("copies to shared memory have a barrier")
     };
-    let at = shared_address(warp, worker, ("mbar", address), lane)?;
+    let at = shared_address(warp, worker, ("mbar", &barrier.address()), lane)?;
     mbarrier::check(warp, worker, at, lane)?;
     Ok(at)
 }

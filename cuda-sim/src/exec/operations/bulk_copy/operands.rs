@@ -9,7 +9,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::operations::bulk_copy::rows::{Moved, Row};
 use crate::fault::{BadTensor, FaultKind};
-use crate::program::op::{Address, BulkCopy, Extent, MemorySpace};
+use crate::program::op::{Address, BulkCopy, Extent, MemorySpace, OWN_BLOCK};
 use crate::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
 
 /// Bytes by which the addresses and the size of a copy of bytes are divisible.
@@ -231,12 +231,9 @@ pub(super) fn check_blocks(
     copy: &BulkCopy,
     lane: u32,
 ) -> Result<(), Trap> {
-    let Some(mask) = copy.blocks else {
-        return Ok(());
-    };
     let own = worker.cluster.as_ref().map_or(0, |cluster| cluster.rank);
-    let mask = warp.registers.read::<u32>(mask)[lane as usize] & 0xffff;
-    if mask == 1 << own {
+    let mask = warp.registers.read::<u32>(copy.blocks)[lane as usize];
+    if mask == OWN_BLOCK || mask & 0xffff == 1 << own {
         return Ok(());
     }
     let what = format!(
