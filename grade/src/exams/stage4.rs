@@ -94,7 +94,6 @@ impl Exam for Flash {
         suites::stage4::attention(judge, rig.device, rig.remote);
         let mut others = attention::whole();
         others.extend(attention::at_odd_places());
-        others.push(attention::scale_1());
         in_table(judge, others, |problem, output| {
             *output = suites::stage4::solve(rig.device, rig.remote, problem, problem.layouts)?;
             Ok(())
