@@ -75,12 +75,12 @@ fn a_product_overlaps_copies_that_nobody_has_waited_for() {
 #[test]
 fn bytes_of_asynchronous_copies_are_those_of_lanes_that_copy_any() {
     // 32 lanes, 16 bytes each; a load of 4 bytes each is no copy, and zeros alone are none.
-    let (copy, empty) = (copy(0, 16), copy(0, 0));
+    let (copy, other, empty) = (copy(0, 16), copy(512, 16), copy(0, 0));
     let wait = "cp.async.wait_all;\n";
     let load = "ld.global.u32 %r6, [%rd0];\n";
     for (body, copied, loaded) in [
         (format!("{copy}{wait}"), 512, 512),
-        (format!("{copy}{copy}{wait}{load}"), 1024, 1152),
+        (format!("{copy}{other}{wait}{load}"), 1024, 1152),
         (format!("{empty}{wait}"), 0, 0),
         (load.to_owned(), 0, 128),
     ] {
