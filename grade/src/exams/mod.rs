@@ -308,7 +308,7 @@ mod tests {
         let names = ["one_token", "no_token"];
         assert_eq!(robust(multi_head::problems(), &names), names[1..]);
         let names = [
-            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
+            "b1_h2_kv1_nq3_n70of73_d16_f32_scale1.5e0",
             "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
         ];
         assert_eq!(robust(decode::problems(), &names), names[1..]);

@@ -49,16 +49,18 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
     })
 }
 
-/// The last two tokens of a sequence, in a cache of the size of [`decode::far`]'s.
-fn far_update() -> Update {
-    let empty = Array4::from_elem((1, 1, decode::FAR, 16), f32::NAN);
-    Update {
-        before: [empty.clone(), empty],
-        rows: [1, 2].map(|seed| tensor((1, 1, 2, 16), seed, normal)),
-        counts: vec![2],
-        lengths: vec![40],
-        far: true,
-    }
+/// The last two tokens of a sequence, in caches of the sizes of [`decode::far`]'s.
+fn far_updates() -> [Update; 2] {
+    decode::FAR.map(|(head_dim, max_seq)| {
+        let empty = Array4::from_elem((1, 1, max_seq, head_dim), f32::NAN);
+        Update {
+            before: [empty.clone(), empty],
+            rows: [1, 2].map(|seed| tensor((1, 1, 2, head_dim), seed, normal)),
+            counts: vec![2],
+            lengths: vec![40],
+            far: true,
+        }
+    })
 }
 
 impl Exam for UpdateCache {
@@ -72,7 +74,7 @@ impl Exam for UpdateCache {
             *output = rig.remote.update_far(update)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, [far_update()], far);
+        in_table(judge, far_updates(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -201,7 +203,7 @@ impl Exam for DecodeTask {
             *output = rig.remote.decode_far(self.splitting(), problem)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, [decode::far()], far);
+        in_table(judge, decode::far(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
