@@ -161,6 +161,8 @@ pub enum Input {
     Repeated,
     /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
     WithoutKeys,
+    /// One of sizes that the stage's own implementation does not take.
+    Apart,
     /// More blocks than a launch may be limited to, with little work each: a block that takes several of them in turn has to
     /// separate them by barriers.
     Many,
