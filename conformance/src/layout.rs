@@ -20,6 +20,8 @@ pub enum Layout {
     /// As packed, from the third float of the buffer on: where rows have a multiple of four floats,
     /// a vector of two begins at each, and none of four.
     Even,
+    /// As packed, in a buffer that goes on behind the tensor.
+    Longer,
     /// The first N rows of a cache `[B, H, N + 28, D]`.
     Cache,
 }
@@ -32,12 +34,25 @@ impl Layout {
     fn strides_and_offset(self, (_, heads, rows, columns): Shape) -> ([usize; 3], usize) {
         let nested = |rows: usize, width| [heads * rows * width, rows * width, width];
         match self {
-            Self::Packed => (nested(rows, columns), 0),
+            Self::Packed | Self::Longer => (nested(rows, columns), 0),
             Self::Odd => (nested(rows, columns), 1),
             Self::Even => (nested(rows, columns), 2),
             Self::SequenceFirst => ([rows * heads * columns, columns, heads * columns], 0),
             Self::Sparse => (nested(rows, columns + 3), 3),
             Self::Cache => (nested(rows + 28, columns), 0),
+        }
+    }
+
+    /// Elements behind the tensor.
+    fn behind(self) -> usize {
+        if self == Self::Longer { 37 } else { 0 }
+    }
+
+    /// The layout of the numbers of its rows, such as their log-sum-exp, which are packed.
+    pub fn of_rows(self) -> Self {
+        match self {
+            Self::Longer => Self::Longer,
+            _ => Self::Packed,
         }
     }
 }
@@ -89,7 +104,7 @@ impl Strided {
 
     fn filled(shape: Shape, layout: Layout, value: f32) -> Self {
         let (strides, offset) = layout.strides_and_offset(shape);
-        let end = shape.0 * strides[0] + offset;
+        let end = shape.0 * strides[0] + offset + layout.behind();
         Self {
             buffer: vec![value; end],
             strides,
@@ -121,7 +136,7 @@ impl Strided {
             array[index] = replace(&mut buffer[place], GUARD);
         }
         match buffer.iter().position(|&x| x != GUARD) {
-            Some(place) if !array.is_empty() => Err(format!(
+            Some(place) if !self.buffer.is_empty() => Err(format!(
                 "element {place} of the buffer, beside the output, was changed"
             )),
             _ => Ok(array),
@@ -150,6 +165,7 @@ mod tests {
             Layout::Sparse,
             Layout::Odd,
             Layout::Even,
+            Layout::Longer,
             Layout::Cache,
         ] {
             let input = Strided::input(&array, layout);

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use ndarray::{Array3, Array4, s};
 use stage1_reference::{Dropout, Feature, Options, Output, Sizes};
 
+mod others;
 mod random;
 mod row;
 mod table;
@@ -15,6 +16,8 @@ use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::{Dtype, oracle};
 
+pub(super) use others::{first_alone, small_weight};
+pub use others::{in_longer_buffers, low_key, others, scale_0, small_weights};
 pub use random::random;
 pub(super) use row::{Sign, by_key, huge, late, step};
 
@@ -92,13 +95,6 @@ pub fn below_half() -> Problem {
     table::below_half().problem()
 }
 
-/// A scale that looks like none, and a causal mask.
-///
-/// It is not in the table, whose errors are compared with PyTorch's.
-pub fn scale_1() -> Problem {
-    table::scale_1().problem()
-}
-
 /// The batch of [`many_matrices`].
 pub const MANY: usize = 65_538;
 
@@ -161,6 +157,17 @@ pub fn at_odd_places() -> Vec<Problem> {
 }
 
 impl Problem {
+    /// The problem with queries in the place of keys and values, and keys in that of queries.
+    pub fn exchanged(self) -> Self {
+        Self {
+            name: format!("{}_exchanged", self.name),
+            q: self.k,
+            v: self.q.clone(),
+            k: self.q,
+            ..self
+        }
+    }
+
     /// A problem in f32.
     pub fn new(
         name: String,
@@ -351,7 +358,11 @@ impl super::Problem for Problem {
         };
         // In f16, too: where one key has all the weight, the naive form makes no error, and scores
         // in base 2 are rounded all the same.
-        let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
+        let of_scores = match nk {
+            0 | 1 => 0.0, // the weight of one key is 1, whatever its score
+            _ => rounded_scores(lse),
+        };
+        let of_o = of_o.and(of_scores * half_range(&self.v));
         // The rounding of the scores, which are a few units where they are not exact,
         // and of the result itself.
         let log_sum = Tolerance {

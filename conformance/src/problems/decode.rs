@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use ndarray::{Array3, Array4, s};
+use ndarray::{Array3, Array4, Axis, s};
 use stage1_reference::{Feature, Options, Output};
 
-use super::attention::{Sign, by_key, huge, late, step};
+use super::attention::{Sign, by_key, first_alone, huge, late, small_weight, step};
 use super::{Extent, Step, UNWRITTEN, compare, half_range, rms, rounded_scores};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{hash, normal, tensor};
@@ -121,9 +121,11 @@ fn rows() -> Vec<Row> {
             });
         }
     }
+    // Of several queries, so that the mask hides a key whatever the scale.
     for scale in [0.0, 1.5, -0.5] {
         let row = Row::new(2, 1, 16, &[70]);
         rows.push(Row {
+            nq: 3,
             scale: Some(scale),
             ..row
         });
@@ -158,6 +160,10 @@ fn rows() -> Vec<Row> {
         scores: Scores::Late,
         ..Row::new(66, 2, 16, &[1100])
     });
+    // One column less than a whole number of warps, and of vectors, has.
+    for head_dim in [31, 63, 127, 255] {
+        rows.push(Row::new(2, 2, head_dim, &[5, 0, 2]));
+    }
     // More keys than a block has room for scores of.
     rows.push(Row::new(1, 1, 4, &[20_000]));
     // Without lse; of several queries some see no key.
@@ -305,28 +311,75 @@ pub fn at_odd_places() -> Problem {
     }
 }
 
+/// Thousands of keys that have weight together alone, as in [`super::attention::small_weights`]; and
+/// as many of which the last but one is a hundred above the others: by the maximum of an earlier
+/// part, f32 does not hold its exponential.
+pub fn far_apart() -> Problem {
+    const LENGTHS: [usize; 2] = [9000, 8999];
+    let mut problem = ragged(1, 4, &LENGTHS);
+    problem.q.mapv_inplace(|_| 0.0);
+    problem.q.slice_mut(s![.., .., .., 0]).fill(2.0);
+    for (key, mut of_key) in problem.k.axis_iter_mut(Axis(2)).enumerate() {
+        if key < LENGTHS[0] {
+            of_key[[0, 0, 0]] = small_weight(key);
+        }
+        if key + 2 == LENGTHS[1] {
+            of_key[[1, 0, 0]] = 100.0;
+        }
+    }
+    problem.v.slice_mut(s![0, .., 0, ..]).fill(-1.0);
+    Problem {
+        name: format!("{}_far_apart", problem.name),
+        extreme: true,
+        ..problem
+    }
+}
+
+/// One key, whose score looks like none, and no key, with q and o in longer buffers.
+pub fn in_longer_buffers() -> [Problem; 2] {
+    [1, 0].map(|length| {
+        let mut problem = ragged(2, 16, &[length, 0]);
+        let size = 2f32.powi(21); // of a score of −2^40
+        let alone = |problem: ((_, _, _, usize), &mut f32), size| {
+            let ((.., column), x) = problem;
+            *x = first_alone(column, size);
+        };
+        problem.q.indexed_iter_mut().for_each(|x| alone(x, size));
+        let mut keys = problem.k.slice_mut(s![.., .., ..length, ..]);
+        keys.indexed_iter_mut().for_each(|x| alone(x, -size));
+        Problem {
+            name: format!("{}_in_longer_buffers", problem.name),
+            extreme: true,
+            ..problem
+        }
+    })
+}
+
 /// More heads or sequences than the y or z dimension of a grid can have.
 const MANY: usize = 66_000;
 
 /// A sequence with few tokens, in a cache that has room for many: with 4,096 more before it, it
-/// begins behind 2³² elements.
-pub fn far() -> Problem {
-    static PROBLEM: LazyLock<Problem> = LazyLock::new(|| {
-        let row = Row {
-            max_seq: FAR,
-            ..Row::new(2, 1, 16, &[40])
+/// begins behind 2³² elements, or behind 2³² rows.
+pub fn far() -> Vec<Problem> {
+    static PROBLEMS: LazyLock<Vec<Problem>> = LazyLock::new(|| {
+        let of = |(head_dim, max_seq)| {
+            let row = Row {
+                max_seq,
+                ..Row::new(2, 1, head_dim, &[40])
+            };
+            Problem {
+                name: format!("the_last_of_4097_sequences_of_{max_seq}"),
+                extreme: true,
+                ..row.problem()
+            }
         };
-        Problem {
-            name: "the_last_of_4097_sequences_of_65544".to_owned(),
-            extreme: true,
-            ..row.problem()
-        }
+        FAR.into_iter().map(of).collect()
     });
-    PROBLEM.clone()
+    PROBLEMS.clone()
 }
 
-/// Tokens that the cache of [`far`] has room for.
-pub const FAR: usize = (1 << 16) + 8;
+/// Head dimensions of [`far`], and the tokens that its cache has room for.
+pub const FAR: [(usize, usize); 2] = [(16, (1 << 16) + 8), (1, (1 << 20) + 8)];
 
 impl Row {
     fn new(heads: usize, kv_heads: usize, head_dim: usize, lengths: &[usize]) -> Self {
@@ -528,7 +581,11 @@ impl super::Problem for Problem {
             ..tolerance.floor(2.0)
         };
         let of_o = tolerance.floor(rms(&self.v));
-        let of_o = of_o.and(rounded_scores(lse) * half_range(&self.v));
+        let of_scores = match longest {
+            0 | 1 => 0.0, // the weight of one key is 1, whatever its score
+            _ => rounded_scores(lse),
+        };
+        let of_o = of_o.and(of_scores * half_range(&self.v));
         let mut compared = vec![compare("o", &output.o, o, of_o)?];
         if self.wants_lse {
             compared.push(compare("lse", &output.lse, lse, log_sum)?);

@@ -22,7 +22,7 @@ pub struct Problem {
     pub b: Array4<f32>,
     /// The place of `b`.
     pub product: Product,
-    /// How a, b and c lie in device memory: packed, or at odd places.
+    /// How a, b and c lie in device memory: packed, at odd places, or in longer buffers.
     pub layouts: [Layout; 3],
     /// The values are extreme.
     extreme: bool,
@@ -84,6 +84,15 @@ pub fn problems(product: Product) -> Vec<Problem> {
         (Values::InfiniteBehind, [17, 33, 19]),
     ] {
         problems.push(Problem::new(product, [1, 1, 1], sizes, values));
+    }
+    // Buffers that go on behind the matrices: c is all zeros, or has its terms.
+    for (batches, sizes) in [([2, 3, 3], [5, 7, 0]), ([1, 2, 2], [17, 33, 19])] {
+        let problem = Problem::new(product, batches, sizes, Values::Normal);
+        problems.push(Problem {
+            name: format!("{}_in_longer_buffers", problem.name),
+            layouts: [Layout::Longer; 3],
+            ..problem
+        });
     }
     // Rows that would be vectors of four, if all matrices, or one, did not begin beside one.
     let (odd, packed) = (Layout::Odd, Layout::Packed);

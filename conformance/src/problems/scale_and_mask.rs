@@ -6,6 +6,7 @@ use stage1_reference::Feature;
 use super::{Extent, UNWRITTEN, compare};
 use crate::compare::{Comparison, Tolerance};
 use crate::inputs::{normal, tensor, uniform};
+use crate::layout::Layout;
 
 /// `scale · scores + mask`, in place.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub struct Problem {
     pub causal: bool,
     /// `[B or 1, H or 1, nq, nk]`, with −inf where a key is hidden.
     pub mask: Option<Array4<f32>>,
+    /// How the scores lie in device memory: packed, or in a longer buffer.
+    pub layout: Layout,
 }
 
 /// Scores of a problem that has one for each matrix or row.
@@ -44,7 +47,10 @@ pub fn problems() -> Vec<Problem> {
     let many = [[MANY, 1, 1, 1], [1, 1, MANY, 1]].map(|shape| (shape, false, None));
     all.chain(many)
         .map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
-        .chain([Problem::new([1, 2, 9, 9], true, None).with_nan_and_infinity_hidden()])
+        .chain([
+            Problem::new([1, 2, 9, 9], true, None).with_nan_and_infinity_hidden(),
+            Problem::new([1, 2, 5, 7], false, None).in_a_longer_buffer(),
+        ])
         .collect()
 }
 
@@ -75,7 +81,14 @@ impl Problem {
             scale: -0.375,
             causal,
             mask,
+            layout: Layout::Packed,
         }
+    }
+
+    fn in_a_longer_buffer(mut self) -> Self {
+        self.layout = Layout::Longer;
+        self.name += "_in_a_longer_buffer";
+        self
     }
 
     /// The causal problem with NaN and infinities in place of the scores that are hidden.
@@ -114,7 +127,8 @@ impl super::Problem for Problem {
         let (_, _, nq, nk) = self.scores.dim();
         let has_non_finite_scores = self.scores.iter().any(|score| !score.is_finite());
         let masked = self.mask.is_some() || (self.causal && nq > nk);
-        masked || has_non_finite_scores || self.scores.len() == MANY
+        let longer = self.layout != Layout::Packed;
+        masked || has_non_finite_scores || longer || self.scores.len() == MANY
     }
 
     fn extent(&self) -> Extent {

@@ -18,7 +18,7 @@ pub struct Problem {
     pub x: Array3<f32>,
     /// The dimension that is normalised.
     pub axis: Axis,
-    /// How x lies in device memory: packed, or at an odd place.
+    /// How x lies in device memory: packed, at an odd place, or in a longer buffer.
     pub layout: Layout,
     /// The values are extreme, or a vector is all −inf.
     extreme: bool,
@@ -100,6 +100,20 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
         problems.push(Problem {
             name: format!("{}_at_{place}_place", problem.name),
             layout,
+            ..problem
+        });
+    }
+    // One element more than a whole number of passes has, if a pass or what a thread keeps has a
+    // power of two.
+    for length in [257, 513, 1025, 2049, 4097, 8193] {
+        problems.push(Problem::new([1, length, 1], axis, Values::Normal));
+    }
+    // Buffers that go on behind x and lse; then without elements of x.
+    for length in [33, 0] {
+        let problem = Problem::new([2, length, 3], axis, Values::Normal);
+        problems.push(Problem {
+            name: format!("{}_in_longer_buffers", problem.name),
+            layout: Layout::Longer,
             ..problem
         });
     }

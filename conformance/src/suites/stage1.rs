@@ -82,11 +82,10 @@ fn arguments<M: MultiHead>(judge: &mut Judge<'_>, own: &M) {
             "w_o.bias",
         ),
     ];
+    let plain = Options::default;
     let (x, nothing) = (input(2, 3, 16), input(2, 0, 16));
     let mut refusal =
-        |name: &str, argument: &str, layer: &MultiHeadAttention, x: &Array3<f32>, mask| {
-            let mut options = Options::default();
-            options.mask = mask;
+        |name: &str, argument: &str, layer: &MultiHeadAttention, x: &Array3<f32>, options| {
             judge.refusal(name, argument, M::argument_of, || {
                 let result = own.multi_head(layer, x.view(), &options);
                 (result.map(|_| ()), true)
@@ -95,16 +94,32 @@ fn arguments<M: MultiHead>(judge: &mut Judge<'_>, own: &M) {
     for (name, spoil, argument) in bad {
         let mut layer = layer(16, 4, true);
         spoil(&mut layer);
-        refusal(name, argument, &layer, &x, None);
+        refusal(name, argument, &layer, &x, plain());
         let name = format!("{name}_without_tokens");
-        refusal(&name, argument, &layer, &nothing, None);
+        refusal(&name, argument, &layer, &nothing, plain());
     }
-    let mask = Some(Array4::zeros((2, 4, 3, 4)));
-    refusal(
-        "layer_mask_of_4_keys",
-        "mask",
-        &layer(16, 4, true),
-        &x,
-        mask,
-    );
+    let layer = layer(16, 4, true);
+    for (name, argument, x, options) in [
+        (
+            "layer_mask_of_4_keys",
+            "mask",
+            &x,
+            plain().mask(Array4::zeros((2, 4, 3, 4))),
+        ),
+        ("layer_scale_of_nan", "scale", &x, plain().scale(f32::NAN)),
+        (
+            "layer_scale_of_infinity",
+            "scale",
+            &x,
+            plain().scale(f32::INFINITY),
+        ),
+        (
+            "layer_scale_of_nan_without_tokens",
+            "scale",
+            &nothing,
+            plain().scale(f32::NAN),
+        ),
+    ] {
+        refusal(name, argument, &layer, x, options);
+    }
 }

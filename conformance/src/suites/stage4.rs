@@ -8,7 +8,7 @@ mod dropout;
 use cudarc::driver::CudaSlice;
 use gpu::arguments::{Strides, pack_bits};
 use gpu::profile::LaunchProfile;
-use ndarray::{Array3, Array4};
+use ndarray::{Array4, Axis};
 use stage1_reference::{Feature, Options, Output, Sizes, Window};
 use stage4_flash_cuda::{Additive, BlockMask, Fused, Inputs, Outputs, Shape};
 
@@ -16,7 +16,6 @@ use super::stage2::{HUGE, OLD, strides, under_seeds, untouched};
 use crate::device::{Device, Launches, Tensor, launches};
 use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
-use crate::problems::UNWRITTEN;
 use crate::problems::attention::{self, MANY, Problem, many_matrices};
 use crate::report::Part;
 use crate::{AnyError, Dtype, Element, Judge};
@@ -101,6 +100,20 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 };
                 let many = [many.stored_in(T::DTYPE)].into_iter().filter(possible);
                 judge.problems(part, many, with([Layout::Packed; 4]));
+                // No part of the table, whose errors are compared with PyTorch's.
+                let others = match T::DTYPE {
+                    Dtype::F32 => attention::others(),
+                    dtype => {
+                        let longer = attention::in_longer_buffers(dtype).into_iter();
+                        longer
+                            .chain([attention::scale_0().stored_in(dtype)])
+                            .collect()
+                    }
+                };
+                let others = others.into_iter().filter(possible);
+                judge.problems(part, others, |problem, output| {
+                    with(problem.layouts)(problem, output)
+                });
             }
             Part::Arguments => arguments(judge, device, own),
             Part::Schedules => {
@@ -138,19 +151,17 @@ pub fn solve<T: Element>(
     let k = device.input(&problem.k, layouts[1]);
     let v = device.input(&problem.v, layouts[2]);
     let mut o = device.output((batch, heads, nq, head_dim), layouts[3]);
-    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
-    let mut device_lse = device.upload(&lse);
+    let mut lse = device.output((1, batch, heads, nq), layouts[3].of_rows());
     let masks = Masks::upload(device, options);
     let shape = shape(problem, [&q, &k, &v, &o].map(Tensor::strides));
     let outputs = Outputs {
         o: o.view_mut(),
-        lse: problem.wants_lse.then(|| device_lse.as_view_mut()),
+        lse: problem.wants_lse.then(|| lse.view_mut()),
     };
     own.forward(masks.inputs(&q, &k, &v), outputs, &shape)?;
-    device.read_into(&device_lse, &mut lse)?;
     Ok(Output {
         o: o.read(device)?,
-        lse,
+        lse: lse.read(device)?.remove_axis(Axis(0)),
     })
 }
 

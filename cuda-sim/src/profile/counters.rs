@@ -36,6 +36,9 @@ pub struct Counters {
     pub ops_tensor_int8: u64,
     /// Loads from global memory, and generic loads that went there.
     pub global_loads: Sectors,
+    /// Bytes that the threads copied asynchronously from there to shared memory, by `cp.async`. They
+    /// count as loads, too.
+    pub bytes_copied: u64,
     /// Stores to global memory.
     pub global_stores: Sectors,
     /// Atomic operations on global memory.
@@ -166,7 +169,7 @@ impl AddAssign for Counters {
         add_fields!(self += other:
             warp_instructions, lane_instructions, flops_f32, flops_f64, flops_half, flops_tensor,
             flops_tensor_tf32, flops_tensor_f64, flops_wgmma, ops_tensor_int8,
-            global_loads, global_stores, global_atomics, local, cache_lines,
+            global_loads, bytes_copied, global_stores, global_atomics, local, cache_lines,
             shared_loads, shared_stores, shared_atomics, matrix_loads, branches, divergent_branches, barriers,
         );
         for (sum, more) in self.classes.iter_mut().zip(other.classes) {

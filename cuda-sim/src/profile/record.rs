@@ -245,10 +245,11 @@ impl Record {
                 _ => {}
             }
         }
-        if let Op::CopyAsync(copy) = op
-            && !copy.through_l1
-        {
-            counters.cache_lines = 0;
+        if let Op::CopyAsync(copy) = op {
+            counters.bytes_copied = counters.global_loads.bytes;
+            if !copy.through_l1 {
+                counters.cache_lines = 0;
+            }
         }
         Some(counters)
     }

@@ -1,6 +1,6 @@
 //! Products that run while asynchronous copies are under way, and loads of matrices.
 
-use cuda_sim::Class;
+use cuda_sim::{Class, LaunchProfile};
 
 use super::rig::{File, Rig};
 
@@ -13,8 +13,8 @@ fn copy(offset: u32, bytes: u32) -> String {
     format!("cp.async.cg.shared.global [%r3 + {offset}], [%rd0], 16, {bytes};\n")
 }
 
-/// The instructions of tensor cores that run during copies, of all that run, for one warp.
-fn during(body: &str) -> [u64; 2] {
+/// The profile of one warp.
+fn profile_of(body: &str) -> LaunchProfile {
     let ptx = format!(
         ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 a) {{\n\
          .reg .b32 %r<9>; .reg .b64 %rd<3>; .reg .f32 %f<4>; .shared .align 16 .b8 s[1024];\n\
@@ -28,7 +28,12 @@ fn during(body: &str) -> [u64; 2] {
     };
     let rig = Rig::open();
     let a = rig.zeros::<f32>(4);
-    let profile = rig.launch(&file, "k", [(1, 1), (32, 1)], &[rig.buffer(&a)]);
+    rig.launch(&file, "k", [(1, 1), (32, 1)], &[rig.buffer(&a)])
+}
+
+/// The instructions of tensor cores that run during copies, of all that run, for one warp.
+fn during(body: &str) -> [u64; 2] {
+    let profile = profile_of(body);
     [
         profile.tensor_during_copies,
         profile.total.of(Class::Tensor),
@@ -64,5 +69,23 @@ fn a_product_overlaps_copies_that_nobody_has_waited_for() {
         (format!("{empty}{commit}{PRODUCT}{wait}0;"), [0, 1]),
     ] {
         assert_eq!(during(&body), expected, "{body}");
+    }
+}
+
+#[test]
+fn bytes_of_asynchronous_copies_are_those_of_lanes_that_copy_any() {
+    // 32 lanes, 16 bytes each; a load of 4 bytes each is no copy, and zeros alone are none.
+    let (copy, other, empty) = (copy(0, 16), copy(512, 16), copy(0, 0));
+    let wait = "cp.async.wait_all;\n";
+    let load = "ld.global.u32 %r6, [%rd0];\n";
+    for (body, copied, loaded) in [
+        (format!("{copy}{wait}"), 512, 512),
+        (format!("{copy}{other}{wait}{load}"), 1024, 1152),
+        (format!("{empty}{wait}"), 0, 0),
+        (load.to_owned(), 0, 128),
+    ] {
+        let total = profile_of(&body).total;
+        let counted = [total.bytes_copied, total.global_loads.bytes];
+        assert_eq!(counted, [copied, loaded], "{body}");
     }
 }

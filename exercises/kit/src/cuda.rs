@@ -393,6 +393,7 @@ fn means(launch: &LaunchProfile) -> Means {
         tensor_flops: launch.total.flops_tensor,
         tensor_instructions: launch.total.of(Class::Tensor),
         tensor_during_copies: launch.tensor_during_copies,
+        loaded: [launch.total.global_loads.bytes, launch.total.bytes_copied],
         matrix_loads: launch.total.matrix_loads,
         blocks: launch.grid.iter().map(|&size| u64::from(size)).product(),
         stored: launch.total.global_stores.bytes,

@@ -200,6 +200,8 @@ pub struct Means {
     pub tensor_instructions: u64,
     /// Those of them that ran while the block had asynchronous copies that it had not waited for.
     pub tensor_during_copies: u64,
+    /// Bytes that threads load from global memory, and those of them that they copy asynchronously.
+    pub loaded: [u64; 2],
     /// Warp instructions `ldmatrix`.
     pub matrix_loads: u64,
     /// Blocks of the grid.

@@ -127,7 +127,7 @@ pub fn decode() -> Vec<decode::Problem> {
         "b3_h4_kv2_nq1_n130+0+37of133_d64_f32",
         "b2_h6_kv2_nq2_n3+90of93_d256_f32",
         "b2_h8_kv1_nq5_n3+90of93_d256_f32",
-        "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
+        "b1_h2_kv1_nq3_n70of73_d16_f32_scale1.5e0",
         "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
         "b1_h1_kv1_nq1_n1000of1000_d128_f32",
         "b2_h4_kv2_nq1_n1100+700of1103_d64_f32_minus1e4_late_outlier",

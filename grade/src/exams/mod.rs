@@ -161,6 +161,8 @@ pub enum Input {
     Repeated,
     /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
     WithoutKeys,
+    /// One of sizes that the stage's own implementation does not take.
+    Apart,
     /// More blocks than a launch may be limited to, with little work each: a block that takes several of them in turn has to
     /// separate them by barriers.
     Many,
@@ -308,7 +310,7 @@ mod tests {
         let names = ["one_token", "no_token"];
         assert_eq!(robust(multi_head::problems(), &names), names[1..]);
         let names = [
-            "b1_h2_kv1_nq1_n70of73_d16_f32_scale1.5e0",
+            "b1_h2_kv1_nq3_n70of73_d16_f32_scale1.5e0",
             "b1_h2_kv1_nq1_n70of73_d16_f32_scale1e3",
         ];
         assert_eq!(robust(decode::problems(), &names), names[1..]);

@@ -1,12 +1,13 @@
 //! Task `mha`.
 
 use conformance::inputs::{hash, normal, tensor};
+use conformance::problems::attention;
 use conformance::problems::multi_head::layer;
 use conformance::{AnyError, Judge, suites};
 use ndarray::Array4;
 use stage1_reference::{Attend, Feature, MultiHead, Options, Stage1};
 
-use super::{Exam, Input, Place, Rig, Whose, by};
+use super::{Exam, Input, Place, Rig, Whose, by, in_table};
 use crate::cause::{self, Explanation, Wrong, probes};
 use crate::remote::Remote;
 
@@ -34,6 +35,7 @@ impl Exam for Mha {
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::multi_head(judge, rig.remote);
         suites::stage1::attention(judge, rig.remote);
+        judge_others(judge, rig, attention::others());
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -96,6 +98,19 @@ pub(super) fn attend<A: Attend>(
     let output = own.attend(q.view(), k.view(), v.view(), &options);
     let output = output?;
     Ok(output.o.into_iter().chain(output.lse).collect())
+}
+
+/// Gives attention on host arrays other problems than those of its suite.
+pub(super) fn judge_others(
+    judge: &mut Judge<'_>,
+    rig: &Rig<'_>,
+    problems: Vec<attention::Problem>,
+) {
+    in_table(judge, problems, |problem, output| {
+        let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
+        *output = rig.remote.attend(q, k, v, &problem.options)?;
+        Ok(())
+    });
 }
 
 /// Why attention on host arrays gives wrong values.

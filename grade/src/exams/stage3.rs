@@ -3,11 +3,11 @@
 use conformance::problems::{Step, attention};
 use conformance::{AnyError, Judge, suites};
 use ndarray::Array4;
-use stage1_reference::{Attend, Feature};
+use stage1_reference::Feature;
 use stage3_flash_cpu::Flash as Solution;
 
-use super::stage1::{LACKS, attend, explain_attention, tensors};
-use super::{Exam, Input, Place, Rig, Whose, by, in_table};
+use super::stage1::{LACKS, attend, explain_attention, judge_others, tensors};
+use super::{Exam, Input, Place, Rig, Whose, by};
 use crate::cause::{Explanation, Wrong};
 
 /// Keys of [`Input::Large`], for 64 queries: a few tiles of queries, if not one.
@@ -43,11 +43,8 @@ impl Exam for Flash {
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage1::attention(judge, rig.remote);
-        in_table(judge, attention::whole(), |problem, output| {
-            let [q, k, v] = [&problem.q, &problem.k, &problem.v].map(|x| x.view());
-            *output = rig.remote.attend(q, k, v, &problem.options)?;
-            Ok(())
-        });
+        judge_others(judge, rig, attention::whole());
+        judge_others(judge, rig, attention::others());
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {

@@ -21,9 +21,21 @@ pub(super) struct Flash(pub Step);
 /// The same on tensor cores: the bonus task that a rung solves.
 pub(super) struct OnTensorCores(pub Rung);
 
-/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`], but for steps on whole tiles.
-pub(super) const SMALL: [([usize; 4], bool); 2] =
-    [([2, 50, 70, 16], false), ([2, 65, 65, 64], true)];
+/// Sizes `[H, nq, nk, D]` and causal mask of [`Input::Repeated`], for head dimensions that may have tiles of their own.
+pub(super) const SMALL: [([usize; 4], bool); 3] = [
+    ([2, 50, 70, 16], false),
+    ([2, 65, 65, 64], true),
+    ([1, 40, 50, 128], true),
+];
+
+/// Those of task `flash`, by step.
+const OF_TILE: [([usize; 4], bool); 2] = [([2, 32, 32, 64], false), ([1, 32, 32, 128], false)];
+const OF_ONLINE: [([usize; 4], bool); 2] = [([2, 64, 192, 64], false), ([1, 64, 128, 128], false)];
+const OF_RAGGED: [([usize; 4], bool); 2] = [([2, 50, 70, 16], false), ([1, 33, 70, 128], false)];
+const OF_CAUSAL: [([usize; 4], bool); 2] = [([2, 65, 65, 64], true), ([1, 33, 50, 128], true)];
+
+/// Those of [`Input::Apart`].
+const APART: [([usize; 4], bool); 1] = [([1, 33, 70, 40], false)];
 
 /// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
 pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
@@ -94,7 +106,6 @@ impl Exam for Flash {
         suites::stage4::attention(judge, rig.device, rig.remote);
         let mut others = attention::whole();
         others.extend(attention::at_odd_places());
-        others.push(attention::scale_1());
         in_table(judge, others, |problem, output| {
             *output = suites::stage4::solve(rig.device, rig.remote, problem, problem.layouts)?;
             Ok(())
@@ -114,7 +125,11 @@ impl Exam for Flash {
     }
 
     fn also_repeated(&self) -> Option<Input> {
-        (self.0 == Step::Causal).then_some(Input::WithoutKeys)
+        match self.0 {
+            Step::Causal => Some(Input::WithoutKeys),
+            Step::Ragged => Some(Input::Apart),
+            _ => None,
+        }
     }
 
     fn has_many(&self) -> bool {
@@ -131,18 +146,20 @@ impl Exam for Flash {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let causal = self.0 == Step::Causal;
-        let (problem, seed) = match (input, self.0) {
-            (Input::Repeated, Step::Tile) => (([2, 32, 32, 64], causal), 0),
-            (Input::Repeated, Step::Online) => (([2, 64, 192, 64], causal), 0),
-            (Input::Repeated, _) => (SMALL[usize::from(causal)], 0),
-            (Input::WithoutKeys, _) => (WITHOUT_KEYS[0], 0),
-            (Input::Many, _) => (ONE_KEY[0], 0),
-            (Input::Timed(seed), _) => ((self.timed().1, causal), seed),
-            (Input::Counted(_), Step::Causal) => ((self.timed().1, false), 0),
+        let (problems, seed): (&[_], _) = match (input, self.0) {
+            (Input::Repeated, Step::Tile) => (&OF_TILE, 0),
+            (Input::Repeated, Step::Online) => (&OF_ONLINE, 0),
+            (Input::Repeated, Step::Causal) => (&OF_CAUSAL, 0),
+            (Input::Repeated, _) => (&OF_RAGGED, 0),
+            (Input::Apart, _) => (&APART, 0),
+            (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
+            (Input::Many, _) => (&ONE_KEY, 0),
+            (Input::Timed(seed), _) => (&[(self.timed().1, causal)], seed),
+            (Input::Counted(_), Step::Causal) => (&[(self.timed().1, false)], 0),
             (other, _) => return Err(other.missing()),
         };
         by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
-            computed::<f32>(own, rig.device, &[problem], seed)
+            computed::<f32>(own, rig.device, problems, seed)
         })
     }
 }

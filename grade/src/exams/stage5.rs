@@ -12,7 +12,7 @@ use ndarray::Array4;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, by, in_table};
+use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, all, by, in_table};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Decoder;
@@ -49,16 +49,18 @@ fn reference(rig: &Rig<'_>, splitting: bool) -> Result<Stage5, AnyError> {
     })
 }
 
-/// The last two tokens of a sequence, in a cache of the size of [`decode::far`]'s.
-fn far_update() -> Update {
-    let empty = Array4::from_elem((1, 1, decode::FAR, 16), f32::NAN);
-    Update {
-        before: [empty.clone(), empty],
-        rows: [1, 2].map(|seed| tensor((1, 1, 2, 16), seed, normal)),
-        counts: vec![2],
-        lengths: vec![40],
-        far: true,
-    }
+/// The last two tokens of a sequence, in caches of the sizes of [`decode::far`]'s.
+fn far_updates() -> [Update; 2] {
+    decode::FAR.map(|(head_dim, max_seq)| {
+        let empty = Array4::from_elem((1, 1, max_seq, head_dim), f32::NAN);
+        Update {
+            before: [empty.clone(), empty],
+            rows: [1, 2].map(|seed| tensor((1, 1, 2, head_dim), seed, normal)),
+            counts: vec![2],
+            lengths: vec![40],
+            far: true,
+        }
+    })
 }
 
 impl Exam for UpdateCache {
@@ -72,7 +74,7 @@ impl Exam for UpdateCache {
             *output = rig.remote.update_far(update)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, [far_update()], far);
+        in_table(judge, far_updates(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -201,7 +203,7 @@ impl Exam for DecodeTask {
             *output = rig.remote.decode_far(self.splitting(), problem)?;
             Ok::<_, AnyError>(())
         };
-        in_table(judge, [decode::far()], far);
+        in_table(judge, decode::far(), far);
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
@@ -252,34 +254,50 @@ impl Exam for DecodeTask {
         let full = |heads, kv_heads, head_dim, length| {
             decode::counted(heads, kv_heads, head_dim, length, Dtype::F32)
         };
-        let mut problem = match (input, self.0) {
-            (Input::Repeated, Some(Step::Query)) => full(2, 2, 64, 200),
-            (Input::Repeated, Some(Step::Lengths)) => decode::ragged(2, 40, &[200, 0, 37]),
-            (Input::WithoutKeys, Some(Step::Lengths)) => full(2, 2, 40, 200),
-            (Input::Repeated | Input::WithoutKeys, _) => full(4, 2, 40, 200),
-            (Input::Many, Some(Step::Query)) => full(MANY, MANY, 64, 3),
-            (Input::Many, _) => full(MANY, MANY, 16, 3),
-            (Input::Timed(_), Some(Step::Query)) => full(16, 16, 128, 1000),
-            (Input::Timed(_), Some(Step::Lengths)) => decode::ragged(16, 128, &[1000, 5, 300]),
-            (Input::Timed(_), Some(_)) => full(16, 4, 128, 1000),
-            (Input::Timed(_), None) => full(2, 2, 128, 4000),
-            (Input::Counted(_), None) => decode::ragged(2, 64, &[5, 2000]),
+        let mut problems = match (input, self.0) {
+            // Rows of a warp or less, of a few, and of more columns than a block has threads.
+            (Input::Repeated, Some(Step::Query)) => {
+                vec![
+                    full(2, 2, 64, 200),
+                    full(2, 2, 32, 140),
+                    full(1, 1, 256, 140),
+                ]
+            }
+            (Input::Repeated, Some(Step::Lengths)) => vec![
+                decode::ragged(2, 40, &[200, 0, 37]),
+                decode::ragged(2, 17, &[140]),
+                decode::ragged(1, 200, &[3, 140]),
+            ],
+            (Input::WithoutKeys, Some(Step::Lengths)) => vec![full(2, 2, 40, 200)],
+            (Input::Repeated, _) => vec![full(4, 2, 40, 200), full(2, 1, 24, 300)],
+            (Input::WithoutKeys, _) => vec![full(4, 2, 40, 200)],
+            (Input::Many, Some(Step::Query)) => vec![full(MANY, MANY, 64, 3)],
+            (Input::Many, _) => vec![full(MANY, MANY, 16, 3)],
+            (Input::Timed(_), Some(Step::Query)) => vec![full(16, 16, 128, 1000)],
+            (Input::Timed(_), Some(Step::Lengths)) => {
+                vec![decode::ragged(16, 128, &[1000, 5, 300])]
+            }
+            (Input::Timed(_), Some(_)) => vec![full(16, 4, 128, 1000)],
+            (Input::Timed(_), None) => vec![full(2, 2, 128, 4000)],
+            (Input::Counted(_), None) => vec![decode::ragged(2, 64, &[5, 2000])],
             (other, _) => return Err(other.missing()),
         };
-        if self.0 == Some(Step::Groups) {
-            let (batch, heads, _, head_dim) = problem.q.dim();
-            problem.q = tensor((batch, heads, 2, head_dim), 0, normal);
-        }
-        match input {
-            Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),
-            Input::WithoutKeys => problem.lengths = vec![0],
-            _ => {}
+        for problem in &mut problems {
+            if self.0 == Some(Step::Groups) {
+                let (batch, heads, _, head_dim) = problem.q.dim();
+                problem.q = tensor((batch, heads, 2, head_dim), 0, normal);
+            }
+            match input {
+                Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),
+                Input::WithoutKeys => problem.lengths = vec![0],
+                _ => {}
+            }
         }
         by!(
             whose,
             &learner(rig, self.splitting()),
             &reference(rig, self.splitting())?,
-            |own| attend(own, rig.device, &problem)
+            |own| all(&problems, |problem| attend(own, rig.device, problem))
         )
     }
 }

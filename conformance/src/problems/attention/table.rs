@@ -44,11 +44,6 @@ pub(super) fn whole() -> Vec<Row> {
     ]
 }
 
-/// A scale that looks like none.
-pub(super) fn scale_1() -> Row {
-    Row::new(1, 2, 64, 64, 64).scale(1.0).causal()
-}
-
 /// Logits below the lowest number of half precision, and a mask.
 pub(super) fn below_half() -> Row {
     let minus = Values::Huge(Sign::Minus);

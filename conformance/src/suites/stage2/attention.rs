@@ -1,4 +1,4 @@
-use ndarray::{Array3, Array4};
+use ndarray::{Array3, Array4, Axis};
 use stage1_reference::{Feature, Options, Output, Sizes};
 use stage2_naive_cuda::{
     Additive, Attention, AttentionInputs, AttentionOutputs, AttentionShape, Call, Kernels, LACKS,
@@ -11,9 +11,9 @@ use crate::inputs::{normal, tensor};
 use crate::layout::Layout;
 use crate::problems::UNWRITTEN;
 use crate::problems::attention::{
-    Problem, at_odd_places, in_pieces, many_matrices, problems, random, scale_1, with_dropout,
+    Problem, at_odd_places, in_pieces, many_matrices, others, problems, random, with_dropout,
 };
-use crate::report::Part;
+use crate::report::{Claim, Part};
 use crate::suites::host::bad_dropout;
 use crate::{AnyError, Judge};
 
@@ -117,9 +117,8 @@ fn computed(
     match part {
         Part::Table => {
             let many = many_matrices(1, 1, Options::default());
-            let others = [many, in_pieces(), scale_1()];
-            let others = others.into_iter().chain(at_odd_places());
-            let all = problems().into_iter().chain(others);
+            let more = [many, in_pieces()].into_iter().chain(at_odd_places());
+            let all = problems().into_iter().chain(others()).chain(more);
             judge.problems(part, all, |problem, output| {
                 fill(problem, problem.layouts, output)
             });
@@ -184,14 +183,13 @@ pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Out
     let k = device.input(&problem.k, k_layout);
     let v = device.input(&problem.v, v_layout);
     let mut o = device.output(problem.q.dim(), o_layout);
-    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
-    let mut device_lse = device.upload(&lse);
+    let mut lse = device.output((1, batch, heads, nq), o_layout.of_rows());
     own.run(Call::Attention {
         q: q.view(),
         k: k.view(),
         v: v.view(),
         o: o.view_mut(),
-        lse: device_lse.as_view_mut(),
+        lse: lse.view_mut(),
         shape: Attention {
             batch: batch * heads,
             nq,
@@ -201,9 +199,10 @@ pub fn solve(device: &Device, own: &impl Steps, problem: &Problem) -> Result<Out
             causal: problem.options.causal,
         },
     })?;
-    device.read_into(&device_lse, &mut lse)?;
-    let o = o.read(device)?;
-    Ok(Output { o, lse })
+    Ok(Output {
+        o: o.read(device)?,
+        lse: lse.read(device)?.remove_axis(Axis(0)),
+    })
 }
 
 /// Computes a problem with these layouts of q, k, v and o.
@@ -287,6 +286,43 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
     refusal("huge_nk", "nk", LENGTHS, Attention { nk: HUGE, ..fits });
     let scale = f32::NAN;
     refusal("nan_scale", "scale", LENGTHS, Attention { scale, ..fits });
+    refused_within(judge, device, own);
+}
+
+/// A call that a step refuses, because the scores have more columns than its grid has tiles; or
+/// that is right. It is repeated: memory that is not freed behind an error adds up.
+fn refused_within(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
+    const KEYS: usize = 65_535 * 16 + 1;
+    let [q, k] = [1, KEYS].map(|length| device.filled::<f32>(0.0, length));
+    let v = device.filled::<f32>(1.0, KEYS);
+    let [mut o, mut lse] = buffers(device, [1, 1]);
+    let mut run = || {
+        own.run(Call::Attention {
+            q: q.as_view(),
+            k: k.as_view(),
+            v: v.as_view(),
+            o: o.as_view_mut(),
+            lse: lse.as_view_mut(),
+            shape: Attention {
+                batch: 1,
+                nq: 1,
+                nk: KEYS,
+                head_dim: 1,
+                scale: 1.0,
+                causal: false,
+            },
+        })
+    };
+    let results = [0; 5].map(|_| run());
+    let mean = device.read(&o);
+    let right = mean.is_ok_and(|o| (o[0] - 1.0).abs() < 1e-3);
+    let claim = Claim {
+        expected: "an error, or o = 1".to_owned(),
+        holds: right || results.iter().all(Result::is_err),
+        actual: "neither".to_owned(),
+    };
+    let name = "attention_of_more_keys_than_tiles".to_owned();
+    judge.claim(Part::Arguments, name, claim);
 }
 
 fn library_arguments(judge: &mut Judge<'_>, device: &Device, own: &Kernels) {

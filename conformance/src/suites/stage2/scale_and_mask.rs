@@ -67,9 +67,9 @@ fn solve(
         return Err("the step has no additive mask".into());
     }
     let (batch, heads, nq, nk) = problem.scores.dim();
-    let mut scores = device.upload(&problem.scores);
+    let mut scores = device.in_place(&problem.scores, problem.layout);
     own.run(Call::ScaleAndMask {
-        scores: scores.as_view_mut(),
+        scores: scores.view_mut(),
         shape: ScaleAndMask {
             batch: batch * heads,
             nq,
@@ -78,7 +78,8 @@ fn solve(
             causal: problem.causal,
         },
     })?;
-    Ok(device.read_into(&scores, output)?)
+    *output = scores.read(device)?;
+    Ok(())
 }
 
 fn library_solve(
@@ -88,7 +89,7 @@ fn library_solve(
     output: &mut Array4<f32>,
 ) -> Result<(), AnyError> {
     let (batch, heads, nq, nk) = problem.scores.dim();
-    let mut scores = device.upload(&problem.scores);
+    let mut scores = device.in_place(&problem.scores, problem.layout);
     let mask = problem
         .mask
         .as_ref()
@@ -105,8 +106,9 @@ fn library_solve(
         scale: problem.scale,
         causal: problem.causal,
     };
-    own.scale_and_mask(scores.as_view_mut(), mask, &shape)?;
-    Ok(device.read_into(&scores, output)?)
+    own.scale_and_mask(scores.view_mut(), mask, &shape)?;
+    *output = scores.read(device)?;
+    Ok(())
 }
 
 fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {

@@ -99,18 +99,21 @@ pub fn solve(
     problem: &Problem,
     output: &mut Output,
 ) -> Result<(), AnyError> {
-    let (mut x, mut lse) = (in_place(device, problem), device.upload(&output.lse));
     let (batch, rows, columns) = problem.x.dim();
+    let mut x = in_place(device, problem);
+    let mut lse = device.output((1, 1, batch, rows), problem.layout.of_rows());
     own.run(Call::Softmax {
         x: x.view_mut(),
-        lse: lse.as_view_mut(),
+        lse: lse.view_mut(),
         shape: Softmax {
             rows: batch * rows,
             columns,
         },
     })?;
     output.y = x.read(device)?.remove_axis(ndarray::Axis(0));
-    Ok(device.read_into(&lse, &mut output.lse)?)
+    let lse = lse.read(device)?.remove_axis(ndarray::Axis(0));
+    output.lse = lse.remove_axis(ndarray::Axis(0));
+    Ok(())
 }
 
 /// The input, which becomes y: `[1, batch, rows, columns]`.

@@ -62,7 +62,14 @@ pub fn backward<T: Element>(
     };
     for &part in judge.parts() {
         match part {
-            Part::Table => judge.problems(part, table(), with(PACKED)),
+            Part::Table => {
+                judge.problems(part, table(), with(PACKED));
+                judge.problems(
+                    part,
+                    others::<T>().filter(possible),
+                    |problem, gradients| with(problem.forward.layouts)(problem, gradients),
+                );
+            }
             Part::Strided if lacks.contains(&Feature::Strides) => {}
             Part::Strided => {
                 let (sequence, cache) = (Layout::SequenceFirst, Layout::Cache);
@@ -97,6 +104,16 @@ pub fn backward<T: Element>(
             Part::Counted => counted(judge, device, own),
         }
     }
+}
+
+/// Problems that are not in the table, and those without keys or without queries in longer buffers.
+fn others<T: Element>() -> impl Iterator<Item = Problem> {
+    let [without_keys, _] = attention::in_longer_buffers(T::DTYPE);
+    let others = [attention::scale_0(), attention::low_key()].map(|it| it.stored_in(T::DTYPE));
+    let others = others
+        .into_iter()
+        .chain([without_keys.clone(), without_keys.exchanged()]);
+    others.map(Problem::new)
 }
 
 /// The gradients of a problem after a forward pass in f32, or with the right o in half precision:

@@ -5,15 +5,14 @@ mod cache;
 mod counted;
 mod update;
 
-use ndarray::Array3;
+use ndarray::Axis;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decoding, Inputs, Outputs, Shape};
 
 use super::stage2::{strides, under_seeds};
 use crate::device::Device;
 use crate::layout::Layout;
-use crate::problems::UNWRITTEN;
-use crate::problems::decode::{Problem, problems, random};
+use crate::problems::decode::{self, Problem, problems, random};
 use crate::report::{Part, Report};
 use crate::{AnyError, Implementation, Judge};
 
@@ -59,6 +58,9 @@ pub fn decode(judge: &mut Judge<'_>, device: &Device, own: &impl Decoding) {
             Part::Table => {
                 let table = problems().into_iter().filter(possible);
                 judge.problems(part, table, with([Layout::Packed; 2]));
+                judge.problems(part, [decode::far_apart()], with([Layout::Packed; 2]));
+                let longer = decode::in_longer_buffers();
+                judge.problems(part, longer, with([Layout::Longer; 2]));
             }
             Part::Strided => {
                 for layout in [Layout::SequenceFirst, Layout::Sparse] {
@@ -128,8 +130,7 @@ pub fn solve(
     let cache = cache_of(device, problem);
     let q = device.input(&problem.q, layouts[0]);
     let mut o = device.output(problem.q.dim(), layouts[1]);
-    let mut lse = Array3::from_elem((batch, heads, nq), UNWRITTEN);
-    let mut device_lse = device.upload(&lse);
+    let mut lse = device.output((1, batch, heads, nq), layouts[1].of_rows());
     let shape = Shape {
         heads,
         nq,
@@ -144,12 +145,11 @@ pub fn solve(
     };
     let outputs = Outputs {
         o: o.view_mut(),
-        lse: problem.wants_lse.then(|| device_lse.as_view_mut()),
+        lse: problem.wants_lse.then(|| lse.view_mut()),
     };
     own.decode(inputs, outputs, &shape)?;
-    device.read_into(&device_lse, &mut lse)?;
     Ok(Output {
         o: o.read(device)?,
-        lse,
+        lse: lse.read(device)?.remove_axis(Axis(0)),
     })
 }

@@ -153,6 +153,17 @@ fn updates(part: Part) -> Vec<Update> {
             layout: Layout::Odd,
             ..Update::counted(Dtype::F32)
         });
+        // One column less than a whole number of warps, or of vectors of them, has; and one more.
+        for head_dim in [1, 31, 63, 65, 95, 127, 129, 159, 191, 193, 223, 255, 256] {
+            updates.push(Update {
+                head_dim,
+                kv_heads: 1,
+                counts: vec![1],
+                lengths: vec![3],
+                max_seq: 4,
+                ..Update::counted(Dtype::F32)
+            });
+        }
         // More rows than any sequence has tokens.
         updates.push(Update {
             n: 7,
