@@ -311,9 +311,9 @@ pub fn at_odd_places() -> Problem {
     }
 }
 
-/// Thousands of keys that have weight together alone, as in [`super::attention::small_weights`]; and
-/// as many of which the last but one is a hundred above the others: by the maximum of an earlier
-/// part, f32 does not hold its exponential.
+/// Thousands of keys that have weight together alone, as in [`super::attention::small_weights`];
+/// and as many of which the last but one is a hundred above the others: by the maximum of an
+/// earlier part, f32 does not hold its exponential.
 pub fn far_apart() -> Problem {
     const LENGTHS: [usize; 2] = [9000, 8999];
     let mut problem = ragged(1, 4, &LENGTHS);

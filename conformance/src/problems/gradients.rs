@@ -122,8 +122,8 @@ impl super::Problem for Problem {
 }
 
 /// The tolerance for the largest score of a problem. An error in a score is one of the same size in
-/// its weight, as a share. The last place of a score of 2¹⁸ is 2⁻⁵, that of one of 10⁴ is 10⁻³, that
-/// of one of 1250 is 10⁻⁴.
+/// its weight, as a share. The last place of a score of 2¹⁸ is 2⁻⁵, that of one of 10⁴ is 10⁻³,
+/// that of one of 1250 is 10⁻⁴.
 fn share(forward: &attention::Problem) -> f64 {
     let sizes = forward.sizes();
     let scale = forward.options.scale.unwrap_or(sizes.default_scale());

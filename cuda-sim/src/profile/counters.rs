@@ -36,8 +36,8 @@ pub struct Counters {
     pub ops_tensor_int8: u64,
     /// Loads from global memory, and generic loads that went there.
     pub global_loads: Sectors,
-    /// Bytes that the threads copied asynchronously from there to shared memory, by `cp.async`. They
-    /// count as loads, too.
+    /// Bytes that the threads copied asynchronously from there to shared memory, by `cp.async`.
+    /// They count as loads, too.
     pub bytes_copied: u64,
     /// Stores to global memory.
     pub global_stores: Sectors,

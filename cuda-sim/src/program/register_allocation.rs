@@ -24,7 +24,8 @@ pub(super) struct Packing {
     pub pinned: u32,
 }
 
-/// Renumbers all registers in `code`. Those that are `alone` share their planes with no other. `None` if that takes too long.
+/// Renumbers all registers in `code`. Those that are `alone` share their planes with no other.
+/// `None` if that takes too long.
 pub(super) fn pack(
     code: &mut [Instruction],
     branch_tables: &[Vec<u32>],

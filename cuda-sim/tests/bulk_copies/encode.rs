@@ -1,5 +1,5 @@
-//! `cuTensorMapEncodeTiled` and `cuTensorMapReplaceAddress`: each argument that they refuse, and how
-//! the text names it.
+//! `cuTensorMapEncodeTiled` and `cuTensorMapReplaceAddress`: each argument that they refuse, and
+//! how the text names it.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

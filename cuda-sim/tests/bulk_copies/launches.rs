@@ -112,8 +112,8 @@ fn a_block_that_loads_what_another_one_stores_races() {
     assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
 }
 
-/// Warps of one block: who waits for a load may overwrite its source, and who comes behind a barrier
-/// may read the target of a store.
+/// Warps of one block: who waits for a load may overwrite its source, and who comes behind a
+/// barrier may read the target of a store.
 #[test]
 fn warps_of_a_block_are_ordered_by_what_they_wait_for() {
     let stream = stream();
@@ -149,8 +149,8 @@ fn warps_of_a_block_are_ordered_by_what_they_wait_for() {
     assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
 }
 
-/// Each block of a cluster copies for itself, by its own cluster address too; another block's shared
-/// memory is refused by name.
+/// Each block of a cluster copies for itself, by its own cluster address too; another block's
+/// shared memory is refused by name.
 #[test]
 fn blocks_of_a_cluster_copy_for_themselves() {
     let stream = stream();

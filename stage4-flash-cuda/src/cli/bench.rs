@@ -69,8 +69,8 @@ pub struct Arguments {
     backward: bool,
 
     /// Modes: library, padded, or a rung of the ladder. In f32 also naive and tiled, and the
-    /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse, tma, wgmma,
-    /// ping_pong.
+    /// rungs are flash, register_tiles, async_copy; in f16 they are mma, swizzle, pipeline, reuse,
+    /// tma, wgmma, ping_pong.
     #[arg(
         long,
         value_delimiter = ',',

@@ -27,8 +27,8 @@ pub fn scale_0() -> Problem {
     Row::new(4, 16, 5, 9, 16).scale(0.0).causal().problem()
 }
 
-/// A key of score 0, then thousands that are 16 to 17 below: each has no weight that counts, and all
-/// together have.
+/// A key of score 0, then thousands that are 16 to 17 below: each has no weight that counts, and
+/// all together have.
 ///
 /// The scores are such that as many sums with 1 are rounded up as down, so that any order of
 /// summation gives the same.

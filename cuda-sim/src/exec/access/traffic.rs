@@ -89,8 +89,9 @@ impl Counters<'_> {
         transfers.lanes += u64::from(part.mask.count_ones());
     }
 
-    /// Counts the side of a bulk copy that lies in device memory: these ranges of it, by their first
-    /// bytes and their lengths. They do not pass the L1 cache, and each byte counts as a lane.
+    /// Counts the side of a bulk copy that lies in device memory: these ranges of it, by their
+    /// first bytes and their lengths. They do not pass the L1 cache, and each byte counts as a
+    /// lane.
     pub(crate) fn count_bulk_device(
         &mut self,
         site: u32,

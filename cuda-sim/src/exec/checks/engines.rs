@@ -17,8 +17,8 @@ pub(crate) enum Engine {
 }
 
 /// The engines of a block. Where warps and engines are more than there are places, engines share
-/// some: then what one has ended counts as ended for the other, so mistakes are missed and nobody is
-/// accused. Without a free place, nothing that engines do is checked.
+/// some: then what one has ended counts as ended for the other, so mistakes are missed and nobody
+/// is accused. Without a free place, nothing that engines do is checked.
 #[derive(Default)]
 pub(crate) struct Engines {
     /// The first place that is no warp's.

@@ -462,8 +462,8 @@ impl SharedMemoryChecks {
     }
 
     /// The engine at `access.warp` accesses `bytes`, which are whole words, by an operation with
-    /// this number. Most words have the same records as the `last` one, and so need no look of their
-    /// own. On failure, the word and what is wrong with it.
+    /// this number. Most words have the same records as the `last` one, and so need no look of
+    /// their own. On failure, the word and what is wrong with it.
     pub(crate) fn access_range(
         &mut self,
         access: Accessor,

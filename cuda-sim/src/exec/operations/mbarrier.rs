@@ -341,8 +341,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// A copy has completed so many bytes on the barrier at `at`, which [`check`] has looked at. True if
-/// that ends its phase.
+/// A copy has completed so many bytes on the barrier at `at`, which [`check`] has looked at. True
+/// if that ends its phase.
 pub(crate) fn complete_bytes(
     worker: &mut HostThread<'_>,
     at: u64,

@@ -218,9 +218,9 @@ impl Warp {
     }
 
     /// Runs one fragment until it meets another, splits, parks, tires or ends. `OBSERVED`: one
-    /// operation at a time, because the warp is traced or has unset bytes in its registers, or, many
-    /// at a time, because registers of products are kept watch over; without it, the fragment also
-    /// stops behind a load that gets such bytes.
+    /// operation at a time, because the warp is traced or has unset bytes in its registers, or,
+    /// many at a time, because registers of products are kept watch over; without it, the fragment
+    /// also stops behind a load that gets such bytes.
     fn advance<const OBSERVED: bool>(
         &mut self,
         kernel: &Kernel,

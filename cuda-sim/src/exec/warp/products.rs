@@ -97,7 +97,8 @@ impl Products {
         (kind, operand.pc)
     }
 
-    /// An ordinary operation accesses registers. The fault and the other instruction, if it may not.
+    /// An ordinary operation accesses registers. The fault and the other instruction, if it may
+    /// not.
     fn follow(&mut self, kernel: &Kernel, op: &Op, pc: u32) -> Result<(), (FaultKind, u32)> {
         let concerns = |r: R| kernel.product_registers[r.0 as usize];
         match *op {

@@ -99,8 +99,8 @@ impl Case {
         }
     }
 
-    /// The instruction, with its accumulators in %f or %r from 0 on, A in %r1000 or %d20, B in %d21,
-    /// and `scale-d` in %p1.
+    /// The instruction, with its accumulators in %f or %r from 0 on, A in %r1000 or %d20, B in
+    /// %d21, and `scale-d` in %p1.
     pub fn instruction(&self) -> String {
         let Case {
             a,
@@ -181,8 +181,8 @@ impl Case {
             .unwrap_or_else(|fault| panic!("{self:?}: {fault}"))
     }
 
-    /// Runs `body` with the registers of [`Case::instruction`] by this many threads, between loads of
-    /// A and C from device memory and a store of the accumulators. `%r1010` is the thread.
+    /// Runs `body` with the registers of [`Case::instruction`] by this many threads, between loads
+    /// of A and C from device memory and a store of the accumulators. `%r1010` is the thread.
     pub fn run_body(
         &self,
         body: &str,
@@ -298,8 +298,8 @@ impl Case {
         }
     }
 
-    /// Words of A of a thread: the figures of the manual, in which the elements of a word follow one
-    /// another in a row.
+    /// Words of A of a thread: the figures of the manual, in which the elements of a word follow
+    /// one another in a row.
     fn fragment_of_a(&self, matrices: &Matrices, thread: usize, depth: usize) -> [u32; 4] {
         let (warp, lane) = (thread / 32, thread % 32);
         let each = 32 / self.bits();

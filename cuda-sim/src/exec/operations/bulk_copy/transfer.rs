@@ -104,8 +104,8 @@ pub(super) fn within(worker: &mut HostThread<'_>, copy: &LaneCopy<'_>, from: u64
     shared.copy_within(source, copy.shared as usize);
 }
 
-/// Calls `one` with each stretch of shared memory that a store reads, in whole words: those that lie
-/// partly outside of the tensor are left out.
+/// Calls `one` with each stretch of shared memory that a store reads, in whole words: those that
+/// lie partly outside of the tensor are left out.
 pub(super) fn each_read_stretch<E>(
     moved: &Moved,
     shared: u64,
