@@ -74,6 +74,10 @@ struct Barrier {
 /// warp.
 const POLLING_ROUNDS: u32 = 1 << 7;
 
+/// How often warps that rest at a `try_wait` are asked to go on. Then they count their tries, or do
+/// something else in between, and rest no more.
+const MAX_ASKS: u32 = 64;
+
 /// A block that runs, or rests between two turns. Reused from block to block.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -96,6 +100,10 @@ pub(crate) struct Block {
     /// Threads that had left when the others passed the last barrier of the whole block.
     returned: u32,
     steps: SyncthreadsOrder,
+    /// Warps that rest have been asked to go on, and nothing has changed since.
+    asked: bool,
+    /// How often they have been asked.
+    asks: u32,
 }
 
 impl Block {
@@ -120,6 +128,7 @@ impl Block {
         self.copies.start(count);
         self.registers.start(kernel, count);
         self.steps.start();
+        (self.asked, self.asks) = (false, 0);
         self.turns.clear();
         self.turns.extend(0..count);
         if let Some(seed) = launch.seed {
@@ -206,12 +215,16 @@ impl Block {
                 }
             }
             in_vain = in_vain && !moved && !worker.changed;
+            self.asked &= in_vain;
             worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
                 return match self.unfinished_copy(worker) {
                     Some(fault) => Err(fault),
                     None => Ok(Progress::Finished),
                 };
+            }
+            if in_vain && self.ask_again() {
+                continue;
             }
             if !ready || in_vain {
                 let fault = self.deadlock(kernel, worker);
@@ -228,6 +241,21 @@ impl Block {
                 return Ok(Progress::Waiting);
             }
         }
+    }
+
+    /// Has warps that rest at a `try_wait` go on, as if they had rested for long enough: they may
+    /// have something else to do. False if they have been asked since anything changed.
+    fn ask_again(&mut self) -> bool {
+        if std::mem::replace(&mut self.asked, true) {
+            return false;
+        }
+        self.asks += 1;
+        let is_restless = self.asks > MAX_ASKS;
+        let resting = self.warps.iter_mut().filter(|warp| warp.rests());
+        resting
+            .map(|warp| (warp.must_answer, warp.is_restless) = (true, is_restless))
+            .count()
+            > 0
     }
 
     /// The fault of a block that ends while a bulk copy may still read its shared memory.
@@ -453,7 +481,11 @@ impl Block {
             ..
         } = &explained.fault;
         let raced_with = match kind {
-            FaultKind::Race(race) if race.within_block && !race.at_once => *other,
+            FaultKind::Race(race)
+                if race.within_block && !race.at_once && !race.is_asynchronous() =>
+            {
+                *other
+            }
             FaultKind::UninitialisedRead(read) if read.access.space == MemoryKind::Shared => None,
             _ => return explained,
         };

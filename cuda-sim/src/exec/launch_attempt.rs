@@ -24,7 +24,7 @@ use crate::exec::printed::Printed;
 use crate::exec::register_pool::RegisterPool;
 use crate::exec::registers::Registers;
 use crate::exec::tally::Tallies;
-use crate::fault::{Agent, Fault, FaultKind, MemoryKind, MissingThreads};
+use crate::fault::{Fault, FaultKind, MemoryKind, MissingThreads};
 use crate::memory::sectors::Sectors;
 use crate::memory::shadow::LaunchMarks;
 use crate::profile::Record;
@@ -158,8 +158,7 @@ impl LaunchAttempt {
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, (index, thread));
             if let FaultKind::Race(race) = &mut fault.kind
-                && race.by == Agent::Thread
-                && race.other.by == Agent::Thread
+                && !race.is_asynchronous()
             {
                 let other = Accessor {
                     pc: other.pc,

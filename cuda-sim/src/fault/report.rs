@@ -68,9 +68,7 @@ impl Fault {
     fn cause(&self) -> String {
         let usual = self.kind.usual_cause();
         match (&self.kind, &self.missing) {
-            (FaultKind::Race(race), Some(MissingThreads::Past(barrier)))
-                if !race.is_asynchronous() =>
-            {
+            (FaultKind::Race(_), Some(MissingThreads::Past(barrier))) => {
                 format!(
                     "{}: it stands in a branch or loop that they do not take alike",
                     not_all_come(barrier)
@@ -411,7 +409,7 @@ impl fmt::Display for ProductRegister {
 
 impl Race {
     /// True if one of its sides is asynchronous.
-    pub(super) fn is_asynchronous(&self) -> bool {
+    pub(crate) fn is_asynchronous(&self) -> bool {
         (self.by, self.other.by) != (Agent::Thread, Agent::Thread)
     }
 

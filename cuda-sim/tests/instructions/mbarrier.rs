@@ -335,3 +335,24 @@ fn a_relaxed_arrival_needs_a_fence() {
     let kind = run_threads(64, &body("", ".relaxed.cta"), 32).unwrap_err();
     assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
 }
+
+/// A warp that waits is counted once, however long it waits.
+#[test]
+fn counters_do_not_depend_on_how_long_a_warp_waits() {
+    let body = "mov.u32 %r1, %tid.x;\nsetp.lt.u32 %p1, %r1, 32;\nsetp.eq.u32 %p2, %r1, 0;\n\
+                @%p2 mbarrier.init.shared.b64 [%r0], 1;\nbar.sync 0;\n@%p1 bra WAIT;\n\
+                mov.u32 %r2, 3000;\nWORK: sub.u32 %r2, %r2, 1;\nsetp.ne.u32 %p3, %r2, 0;\n@%p3 bra WORK;\n\
+                setp.eq.u32 %p2, %r1, 32;\n@%p2 mbarrier.arrive.shared.b64 _, [%r0];\nbra END;\n\
+                WAIT: mbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\nEND:";
+    let counts: Vec<_> = (0..8)
+        .map(|seed| {
+            cuda_sim::set_seed(Some(seed));
+            let (result, launches) = cuda_sim::profile(|| run_threads(64, body, 1));
+            result.unwrap();
+            let total = &launches[0].total;
+            (total.warp_instructions, total.shared_atomics.requests)
+        })
+        .collect();
+    cuda_sim::set_seed(None);
+    assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+}

@@ -106,11 +106,12 @@ impl Barrier {
     }
 }
 
-/// Runs an operation on barriers.
+/// Runs an operation on barriers; `again`, if it is counted already.
 pub(crate) fn execute(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     mbarrier: &Mbarrier,
+    again: bool,
 ) -> Result<(), Trap> {
     let Mbarrier {
         op,
@@ -129,7 +130,10 @@ pub(crate) fn execute(
     let a = warp.registers.read_either(a, by_state);
     let mut states = [0u64; 32];
     let mut over = 0;
-    let mut parts = AccessParts::new(warp.mask);
+    let mut parts = match again {
+        false => AccessParts::new(warp.mask),
+        true => AccessParts::uncounted(warp.mask),
+    };
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
         let first = part.mask.trailing_zeros();
         if part.space != MemorySpace::Shared {

@@ -110,6 +110,16 @@ impl Warp {
         Some(waiting.then_some(Pause::Waiting))
     }
 
+    /// Lets others run before a fragment does: those of the warp, or else other warps.
+    pub(super) fn rest(&mut self, fragment: Fragment) -> Option<Pause> {
+        let alone = self.fragments.iter().all(|f| f.parked || f.tired);
+        self.put(Fragment {
+            tired: true,
+            ..fragment
+        });
+        alone.then_some(Pause::Waiting)
+    }
+
     /// Position of the warp: that of its fragments which is furthest back, and its threads.
     pub(crate) fn position(&self) -> (u32, u32) {
         let first = self.fragments.iter().min_by_key(|f| f.pc);

@@ -37,7 +37,7 @@ use crate::fault::FaultKind;
 use crate::program::Kernel;
 use crate::program::instruction::Instruction;
 use crate::program::op::{
-    Access, MbarrierOp, MemorySpace, Op, between_lanes, matrix_operations, on_registers,
+    Access, Mbarrier, MbarrierOp, MemorySpace, Op, between_lanes, matrix_operations, on_registers,
 };
 use convergence::Disagreement;
 
@@ -125,6 +125,12 @@ pub(crate) struct Warp {
     /// Instruction at which the warp has last asked whether a phase of an mbarrier is over, since
     /// it last let others run.
     phase_wait: Option<u32>,
+    /// Instruction at which the warp rests until the phase of an mbarrier is over.
+    rests_at: Option<u32>,
+    /// It does not rest at the next one: it would rest for ever.
+    pub must_answer: bool,
+    /// It never rests.
+    pub is_restless: bool,
     /// A lane that waits at a `.sync` operation for another one, which has run it with a different
     /// mask.
     disagreement: Option<Disagreement>,
@@ -159,6 +165,8 @@ impl Warp {
         self.products.start();
         self.executed = 0;
         self.phase_wait = None;
+        self.rests_at = None;
+        (self.must_answer, self.is_restless) = (false, false);
         self.disagreement = None;
     }
 
@@ -333,13 +341,22 @@ impl Warp {
                     })?;
                 }
                 Op::Mbarrier(op) => {
+                    let again = self.rests_at == Some(pc);
+                    if again {
+                        self.uncount(worker, pc, mask);
+                    }
                     if let MbarrierOp::Wait { .. } = op.op {
                         self.poll();
                         self.phase_wait = Some(pc);
                     }
                     self.access(worker, step, |warp, worker| {
-                        mbarrier::execute(warp, worker, op)
+                        mbarrier::execute(warp, worker, op, again)
                     })?;
+                    if self.must_rest(op, mask) {
+                        self.rests_at = Some(pc);
+                        return Ok(self.rest(fragment));
+                    }
+                    self.rests_at = None;
                 }
                 Op::CopyAsync(copy) => self.access(worker, step, |warp, worker| {
                     async_copy::execute(warp, worker, copy)
@@ -555,6 +572,21 @@ impl Warp {
     fn poll(&mut self) {
         self.effort += POLL;
         self.polled = true;
+    }
+
+    /// True if the threads of `mask` rest at a wait for an mbarrier: `try_wait`, and the phase is
+    /// over for none of them.
+    fn must_rest(&mut self, op: &Mbarrier, mask: u32) -> bool {
+        let MbarrierOp::Wait { p, rests: true, .. } = op.op else {
+            return false;
+        };
+        let waits = mask != 0 && self.registers.predicate(p) & mask == 0;
+        waits && !std::mem::take(&mut self.must_answer) && !self.is_restless
+    }
+
+    /// True if the warp rests until the phase of an mbarrier is over.
+    pub(crate) fn rests(&self) -> bool {
+        self.rests_at.is_some()
     }
 
     fn poll_memory(&mut self) {

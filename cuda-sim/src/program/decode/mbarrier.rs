@@ -23,8 +23,8 @@ impl<'a> Lowering<'a> {
             ("arrive_drop", Name::Arrive { drops: true }),
             ("expect_tx", Name::ExpectBytes),
             ("complete_tx", Name::CompleteBytes),
-            ("test_wait", Name::Wait),
-            ("try_wait", Name::Wait),
+            ("test_wait", Name::Wait { rests: false }),
+            ("try_wait", Name::Wait { rests: true }),
         ])?;
         let is_arrival = matches!(op, Name::Arrive { .. });
         let expects_bytes = is_arrival && mods.take("expect_tx");
@@ -34,7 +34,7 @@ impl<'a> Lowering<'a> {
             Name::Init | Name::Inval => None,
             Name::ExpectBytes | Name::CompleteBytes => Some("relaxed"),
             Name::Arrive { .. } => Some("release"),
-            Name::Wait => Some("acquire"),
+            Name::Wait { .. } => Some("acquire"),
         };
         let mut is_relaxed = false;
         if let Some(order) = order {
@@ -72,13 +72,13 @@ impl<'a> Lowering<'a> {
                 };
                 (1, MbarrierOp::Arrive(arrival), count.unwrap_or(one))
             }
-            Name::Wait => {
+            Name::Wait { rests } => {
                 let p = self.predicate(operands.get(0)?)?;
                 let ty = if parity { Type::U32 } else { Type::U64 };
                 let phase = self.source(operands.get(2)?, ty)?;
                 // How long a thread may sleep has no effect here.
                 given(operands.get(3), |hint| self.source(hint, Type::U32))?;
-                (1, MbarrierOp::Wait { p, parity }, phase)
+                (1, MbarrierOp::Wait { p, parity, rests }, phase)
             }
         };
         let is_wait = matches!(op, MbarrierOp::Wait { .. });
@@ -145,5 +145,5 @@ enum Name {
     Arrive { drops: bool },
     ExpectBytes,
     CompleteBytes,
-    Wait,
+    Wait { rests: bool },
 }

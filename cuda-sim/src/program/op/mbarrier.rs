@@ -32,6 +32,8 @@ pub(crate) enum MbarrierOp {
         p: P,
         /// `a` is the parity of the phase, not the state of an arrival in it.
         parity: bool,
+        /// `try_wait`: the thread may rest until the phase is over.
+        rests: bool,
     },
     /// `cp.async.mbarrier.arrive`: an arrival when the thread's copies have ended.
     CopiesArrive {
