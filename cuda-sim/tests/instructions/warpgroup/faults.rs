@@ -1,5 +1,7 @@
 //! Mistakes around products of warpgroups: each beside what is right.
 
+#![allow(clippy::result_large_err)] // Faults are compared as they are.
+
 use cuda_sim::{FaultKind, ProductRegister, ProductRegister::*, RegisterInFlight};
 
 use super::rig::Case;

@@ -47,19 +47,19 @@ fn check(case: &Case, matrices: &Matrices) {
 /// Bits of a finite factor near one, of either sign, with all digits.
 fn near_one(ty: &str, x: u32) -> u32 {
     match ty {
-        "f16" => x & 0x83ff | 0x3800 + (x >> 16 & 3) * 0x400,
-        "bf16" => x & 0x807f | 0x3f00 + (x >> 16 & 3) * 0x80,
+        "f16" => x & 0x83ff | (0x3800 + (x >> 16 & 3) * 0x400),
+        "bf16" => x & 0x807f | (0x3f00 + (x >> 16 & 3) * 0x80),
         "tf32" => x & 0x807f_ffff | 0x3f00_0000,
-        "e4m3" => x & 0x87 | 0x30 + (x >> 16 & 1) * 8,
-        "e5m2" => x & 0x83 | 0x38 + (x >> 16 & 1) * 4,
+        "e4m3" => x & 0x87 | (0x30 + (x >> 16 & 1) * 8),
+        "e5m2" => x & 0x83 | (0x38 + (x >> 16 & 1) * 4),
         _ => x >> 24,
     }
 }
 
 fn near_one_sum(ty: &str, x: u32) -> u32 {
     match ty {
-        "f16" => x & 0x83ff | 0x3800 + (x >> 16 & 7) * 0x400,
-        "f32" => x & 0x807f_ffff | 0x3f80_0000 + (x >> 23 & 3) * 0x80_0000,
+        "f16" => x & 0x83ff | (0x3800 + (x >> 16 & 7) * 0x400),
+        "f32" => x & 0x807f_ffff | (0x3f80_0000 + (x >> 23 & 3) * 0x80_0000),
         _ => x,
     }
 }

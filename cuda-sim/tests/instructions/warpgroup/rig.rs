@@ -356,7 +356,7 @@ impl Tile {
         // Lines of 128 bytes with eight units each.
         let address = start + plain;
         let (line, unit) = (address / 128, address / 16 % 8);
-        let swapped = unit / self.width * self.width + (unit % self.width ^ line % self.width);
+        let swapped = unit / self.width * self.width + ((unit % self.width) ^ (line % self.width));
         (line * 128 + swapped * 16 + rest) as usize
     }
 }

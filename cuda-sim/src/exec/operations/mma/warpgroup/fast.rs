@@ -37,9 +37,11 @@ impl Factors {
             .resize(right.len() / 8 * self.pieces, [[0.0; 8]; 16]);
         // SAFETY: the handlers of an instruction set run only where it is there.
         match factors {
+            // SAFETY: promised by the caller.
             op::Factors::F16 => self.read_halves(left, right, |half, to| unsafe {
                 V::widen(half, to);
             }),
+            // SAFETY: as above.
             op::Factors::Bf16 => self.read_halves(left, right, |half, to| unsafe {
                 widen_bf16(half, to);
             }),
