@@ -155,6 +155,9 @@ mod tests {
             if kernel.contains("// arch: compute_80") {
                 architectures.remove(0);
             }
+            if kernel.contains("// arch: compute_90a") {
+                architectures = vec!["sm_90a"];
+            }
             let reported = Vec::from_iter(report.iter().map(|resources| &*resources.architecture));
             assert_eq!(reported, architectures, "{line}");
             for resources in &report {
