@@ -540,6 +540,7 @@ fn clocks(_: &[Recording]) -> Result<Picture> {
         column("instructions per mma")?,
         column("shared wavefronts per mma")?,
     );
+    let time = column("ms, a100")?;
     let per_clock: f64 = devices::figure("a100", "tensor core multiply-adds, f16")?.parse()?;
     let mut c = Canvas::new();
     let mut top = 8.0;
@@ -548,7 +549,7 @@ fn clocks(_: &[Recording]) -> Result<Picture> {
     for (at, row) in rows.iter().enumerate().skip(2) {
         // The rung in f32 has no mma.sync.
         let is_rung = row[1].starts_with('`') && !row[1].contains("library");
-        let multiplies = row[instructions] != "–";
+        let multiplies = row[instructions] != "–" && row[time] != "–";
         if !is_rung
             || !multiplies
             || rows.get(at + 1).is_some_and(|next| next[1] == row[1])
