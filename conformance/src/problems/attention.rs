@@ -230,6 +230,27 @@ impl Problem {
         }
     }
 
+    /// The same with so many columns, of which those behind the problem's own are zeros: so are
+    /// they in o.
+    pub fn in_columns(self, columns: usize) -> Self {
+        let wide = |x: Array4<f32>| {
+            let (batch, heads, rows, head_dim) = x.dim();
+            let mut wide = Array4::zeros((batch, heads, rows, columns));
+            wide.slice_mut(s![.., .., .., ..head_dim]).assign(&x);
+            wide
+        };
+        let scale = self.options.scale;
+        let scale = scale.unwrap_or_else(|| 1.0 / (self.sizes().head_dim as f32).sqrt());
+        Self {
+            name: format!("{}_in_{columns}_columns", self.name),
+            q: wide(self.q),
+            k: wide(self.k),
+            v: wide(self.v),
+            options: self.options.scale(scale),
+            ..self
+        }
+    }
+
     /// The type of q, k, v and o.
     pub fn dtype(&self) -> Dtype {
         self.dtype

@@ -34,11 +34,17 @@ const HEAD_DIMS: [usize; 15] = [
 /// Schedules under which all results must be the same.
 const SEEDS: u64 = 20;
 
-/// The whole suite: attention on tensors of `T`. Problems of a head dimension that the
-/// implementation cannot have are left out.
+/// The whole suite: attention on tensors of `T`. Problems of 16 columns, which are most, have zeros
+/// behind them for an implementation that starts at 64; others of a head dimension that it cannot
+/// have are left out.
 pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<T>) {
     let lacks = judge.lacks();
-    let possible = |problem: &Problem| own.has_head_dim(problem.sizes().head_dim);
+    let small = [1, 16, 64].into_iter().find(|&d| own.has_head_dim(d));
+    let fitted = |problem: Problem| match problem.sizes().head_dim {
+        head_dim if own.has_head_dim(head_dim) => Some(problem),
+        16 if own.has_head_dim(64) => Some(problem.in_columns(64)),
+        _ => None,
+    };
     let with = |layouts| {
         move |problem: &Problem, output: &mut Output| {
             *output = solve(device, own, problem, layouts)?;
@@ -46,7 +52,7 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
         }
     };
     let table = || {
-        let problems = attention::problems().into_iter().filter(possible);
+        let problems = attention::problems().into_iter().filter_map(fitted);
         problems.map(|problem| problem.stored_in(T::DTYPE))
     };
     let random = |seed: u64, head_dim| {
@@ -72,7 +78,8 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 let without_lse = table().filter(plain).map(Problem::without_lse);
                 let of_half = [attention::equal_keys(), attention::below_half()]
                     .into_iter()
-                    .filter(|problem| T::DTYPE == Dtype::F16 && possible(problem))
+                    .filter(|_| T::DTYPE == Dtype::F16)
+                    .filter_map(fitted)
                     .map(|problem| problem.stored_in(T::DTYPE));
                 let all = table().chain(without_lse).chain(of_half);
                 judge.problems(part, all, with([Layout::Packed; 4]));
@@ -86,20 +93,24 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 }
             }
             Part::Random => {
-                for (seed, head_dim) in judge.seeds(RANDOM).zip(HEAD_DIMS.into_iter().cycle()) {
+                // Of those that begin at 64 few are left.
+                let mut head_dims = HEAD_DIMS.to_vec();
+                head_dims.retain(|&d| own.has_head_dim(16) || own.has_head_dim(d));
+                for (seed, head_dim) in judge.seeds(RANDOM).zip(head_dims.into_iter().cycle()) {
                     let (problem, layouts) = random(seed, head_dim);
-                    judge.problems(part, [problem].into_iter().filter(possible), with(layouts));
+                    let possible = own.has_head_dim(head_dim).then_some(problem);
+                    judge.problems(part, possible, with(layouts));
                 }
                 // The last sequence alone has a key, and none has where there are no key lengths.
                 let mut lengths = vec![0; MANY];
                 lengths[MANY - 1] = 1;
-                let head_dim = if own.has_head_dim(1) { 1 } else { 16 };
+                let Some(head_dim) = small else { continue };
                 let many = match lacks.contains(&Feature::KeyLengths) {
                     true => many_matrices(0, head_dim, Options::default()),
                     false => many_matrices(1, head_dim, Options::default().key_lengths(lengths)),
                 };
-                let many = [many.stored_in(T::DTYPE)].into_iter().filter(possible);
-                judge.problems(part, many, with([Layout::Packed; 4]));
+                let many = many.stored_in(T::DTYPE);
+                judge.problems(part, [many], with([Layout::Packed; 4]));
                 // No part of the table, whose errors are compared with PyTorch's.
                 let others = match T::DTYPE {
                     Dtype::F32 => attention::others(),
@@ -110,7 +121,7 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                             .collect()
                     }
                 };
-                let others = others.into_iter().filter(possible);
+                let others = others.into_iter().filter_map(fitted);
                 judge.problems(part, others, |problem, output| {
                     with(problem.layouts)(problem, output)
                 });
@@ -121,9 +132,8 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 let problems = problems.map(|(seed, head_dim)| random(seed, head_dim));
                 under_seeds(judge, "seeds", SEEDS, || {
                     let mut values = Vec::new();
-                    for (problem, layouts) in
-                        problems.iter().filter(|(problem, _)| possible(problem))
-                    {
+                    let has = |problem: &Problem| own.has_head_dim(problem.sizes().head_dim);
+                    for (problem, layouts) in problems.iter().filter(|(problem, _)| has(problem)) {
                         let output = solve(device, own, problem, *layouts)?;
                         values.extend(output.o.into_iter().chain(output.lse));
                     }
@@ -481,12 +491,17 @@ fn counted<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<
             judge.counted(&name, "FLOPs", &launches, products::<T>, limit);
         }
     }
-    if own.has_head_dim(16) {
-        masked_products(judge, device, own);
+    if let Some(head_dim) = [16, 64].into_iter().find(|&d| own.has_head_dim(d)) {
+        masked_products(judge, device, own, head_dim);
     }
 }
 
-fn masked_products<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl Fused<T>) {
+fn masked_products<T: Element>(
+    judge: &mut Judge<'_>,
+    device: &Device,
+    own: &impl Fused<T>,
+    head_dim: usize,
+) {
     // Many tiles on each side, which are larger in half precision.
     let n = if T::DTYPE == Dtype::F32 { 1024 } else { 2048 };
     let squares = (1, 1, n / 64, n / 64);
@@ -506,7 +521,7 @@ fn masked_products<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &imp
             184,
         ),
     ];
-    let unmasked = count(device, own, (1, n, 16), Options::default());
+    let unmasked = count(device, own, (1, n, head_dim), Options::default());
     for (feature, name, options, permille) in masks {
         if judge.lacks().contains(&feature) {
             continue;
@@ -518,7 +533,7 @@ fn masked_products<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &imp
             continue;
         };
         let limit = all.iter().map(products::<T>).sum::<u64>() * permille / 1000;
-        let masked = count(device, own, (1, n, 16), options);
+        let masked = count(device, own, (1, n, head_dim), options);
         judge.counted(&name, "FLOPs", &masked, products::<T>, limit);
     }
 }
