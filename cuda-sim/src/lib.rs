@@ -14,6 +14,7 @@
 //! ```
 //!
 //! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`.
+//!
 //! # What is simulated
 //!
 //! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`MODEL.md` lists them), CUDA

@@ -13,7 +13,6 @@ fn cudarc() -> Result<PathBuf, Box<dyn Error>> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
-            "--offline",
             "--format-version=1",
             "--filter-platform=x86_64-unknown-linux-gnu",
         ])

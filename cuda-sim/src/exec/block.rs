@@ -1,8 +1,8 @@
 //! One block: its warps, their barriers and shared memory.
 
+mod stuck;
 mod warpgroup;
 
-use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::NO_PC;
 use crate::exec::checks::shared_memory::SharedMemoryChecks;
 use crate::exec::checks::syncthreads::{OutOfStep, SyncthreadsOrder};
@@ -12,7 +12,6 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Missing, OtherSide, WarpFault};
 use crate::exec::launch::Launch;
 use crate::exec::operations::dispatch::Handlers;
-use crate::exec::operations::mbarrier;
 use crate::exec::operations::predicate::condition;
 use crate::exec::permutation;
 use crate::exec::register_pool::RegisterPool;
@@ -74,10 +73,6 @@ struct Barrier {
 /// warp.
 const POLLING_ROUNDS: u32 = 1 << 7;
 
-/// How often warps that rest at a `try_wait` are asked to go on. Then they count their tries, or do
-/// something else in between, and rest no more.
-const MAX_ASKS: u32 = 64;
-
 /// A block that runs, or rests between two turns. Reused from block to block.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -100,7 +95,7 @@ pub(crate) struct Block {
     /// Threads that had left when the others passed the last barrier of the whole block.
     returned: u32,
     steps: SyncthreadsOrder,
-    /// Warps that rest have been asked to go on, and nothing has changed since.
+    /// Warps that rest have been asked to go on, and have come back to where they rest.
     asked: bool,
     /// How often they have been asked.
     asks: u32,
@@ -170,8 +165,9 @@ impl Block {
             let mut polled = false;
             let changed = std::mem::take(&mut worker.changed);
             // All warps that are not at a barrier wait for phases of mbarriers, and are where they
-            // were before their turn.
+            // were before their turn. So are those that rest, whatever the others do.
             let mut in_vain = true;
+            let mut at_rest = true;
             for turn in 0..self.turns.len() {
                 let w = self.turns[turn];
                 if self.states[w] != State::Ready {
@@ -181,7 +177,8 @@ impl Block {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
-                let waits = self.warps[w].phase_wait().is_some();
+                let rests = self.warps[w].rests();
+                let waits = rests || self.warps[w].phase_wait().is_some();
                 let before = waits.then(|| self.warps[w].state());
                 let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));
                 let pause = self.warps[w].run(kernel, worker, handlers, budget, is_traced);
@@ -208,14 +205,15 @@ impl Block {
                     }
                     Pause::Waiting => {
                         let warp = &self.warps[w];
-                        in_vain = in_vain
-                            && warp.phase_wait().is_some()
-                            && before.is_some_and(|before| before == warp.state());
+                        let stays = before.is_some_and(|before| before == warp.state());
+                        in_vain &= stays && warp.phase_wait().is_some();
+                        at_rest &= stays || !(rests || warp.rests());
                     }
                 }
             }
-            in_vain = in_vain && !moved && !worker.changed;
-            self.asked &= in_vain;
+            let idle = !moved && !worker.changed;
+            in_vain &= idle;
+            self.asked &= idle && at_rest;
             worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
                 return match self.unfinished_copy(worker) {
@@ -223,7 +221,7 @@ impl Block {
                     None => Ok(Progress::Finished),
                 };
             }
-            if in_vain && self.ask_again() {
+            if idle && self.ask_again() {
                 continue;
             }
             if !ready || in_vain {
@@ -241,30 +239,6 @@ impl Block {
                 return Ok(Progress::Waiting);
             }
         }
-    }
-
-    /// Has warps that rest at a `try_wait` go on, as if they had rested for long enough: they may
-    /// have something else to do. False if they have been asked since anything changed.
-    fn ask_again(&mut self) -> bool {
-        if std::mem::replace(&mut self.asked, true) {
-            return false;
-        }
-        self.asks += 1;
-        let is_restless = self.asks > MAX_ASKS;
-        let resting = self.warps.iter_mut().filter(|warp| warp.rests());
-        resting
-            .map(|warp| (warp.must_answer, warp.is_restless) = (true, is_restless))
-            .count()
-            > 0
-    }
-
-    /// The fault of a block that ends while a bulk copy may still read its shared memory.
-    fn unfinished_copy(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
-        let clocks = &worker.checks.shared.clocks;
-        let open = |&warp: &usize| clocks.unfinished(Engine::BulkGroups { warp });
-        let warp = (0..self.warps.len()).find(|warp| open(warp).is_some())?;
-        let pc = open(&warp)?;
-        Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
     }
 
     /// Exchanges shared memory and what is known of it with the host thread: before the block runs,
@@ -512,53 +486,6 @@ impl Block {
             }
         };
         explained
-    }
-
-    /// The warps that wait for phases of mbarriers, and the addresses of these.
-    fn phase_waits(&self, kernel: &Kernel) -> Vec<(u32, u64)> {
-        let address = |w: usize| {
-            let waits = self.states[w] == State::Ready;
-            let pc = self.warps[w].phase_wait().filter(|_| waits)?;
-            let Op::Mbarrier(op) = kernel.code[pc as usize].op else {
-                return None;
-            };
-            let lane = self.warps[w].position().1.trailing_zeros() & 31;
-            Some((
-                w as u32,
-                mbarrier::address(&self.warps[w].registers, &op, lane),
-            ))
-        };
-        (0..self.warps.len()).filter_map(address).collect()
-    }
-
-    /// The fault of a block whose warps wait for ever: where the first of those is that wait for an
-    /// mbarrier, otherwise the first one.
-    fn deadlock(&self, kernel: &Kernel, worker: &HostThread<'_>) -> BlockFault {
-        let states = || self.states.iter().enumerate();
-        let at_mbarrier = states().find_map(|(w, s)| match s {
-            State::Ready => Some((w, self.warps[w].phase_wait()?, self.warps[w].position().1)),
-            State::Waiting { .. } | State::AtProduct { .. } | State::Finished => None,
-        });
-        if at_mbarrier.is_none()
-            && let Some(fault) = self.waits_for_warpgroup()
-        {
-            return fault;
-        }
-        let at_barrier = || {
-            states().find_map(|(w, s)| match s {
-                State::Waiting { pc, .. } => Some((w, *pc, self.warps[w].waiting())),
-                State::Ready | State::AtProduct { .. } | State::Finished => None,
-            })
-        };
-        let waiting = at_mbarrier.or_else(at_barrier);
-        let (w, pc, mask) = waiting.unwrap_or((0, 0, self.warps[0].waiting()));
-        let kind = match kernel.code[pc as usize].op {
-            Op::SetMaxRegisters { count, .. } => worker.registers.exhausted(count.into()),
-            _ => FaultKind::Deadlock {
-                barriers: mbarrier::waited_for(&worker.memory, &self.phase_waits(kernel)),
-            },
-        };
-        fault(w, pc, mask, kind, None)
     }
 }
 

@@ -5,12 +5,21 @@
 //! them it is the own block's. What a block does in another one's shared memory is not checked for
 //! races, and what it writes there counts as written.
 
+use crate::device::MAX_CLUSTER;
 use crate::exec::block::Block;
 use crate::exec::checks::vector_clock::{BlockClocks, Past};
 use crate::fault::FaultKind;
 
 /// The lowest bit of the rank in an address of shared memory.
 pub(crate) const RANK: u32 = 24;
+
+/// The rank of a block in an address of shared memory, and the address without it; `None` if it
+/// names no block. Only in a cluster do such addresses exist.
+pub(crate) fn block_rank(address: u64) -> Option<(usize, u64)> {
+    let rank = address as u32 >> RANK;
+    let named = (1..=MAX_CLUSTER).contains(&rank);
+    named.then(|| (rank as usize - 1, address - (u64::from(rank) << RANK)))
+}
 
 /// The blocks of a cluster, while one of them runs.
 pub(crate) struct Cluster {
@@ -29,7 +38,7 @@ struct ClusterBarrier {
     warps: usize,
     /// Phases that are over.
     phase: u64,
-    /// By rank and warp: the phase of the last arrival, and whether it is at the present one.
+    /// By rank and warp: the phase of the last arrival.
     arrivals: Vec<Option<u64>>,
     /// Warps that have ended.
     ended: Vec<bool>,
@@ -39,12 +48,13 @@ struct ClusterBarrier {
 }
 
 impl Cluster {
-    /// A cluster of so many blocks of `warps` warps.
-    pub(crate) fn new(blocks: usize, warps: usize) -> Cluster {
+    /// A cluster of these blocks, of `warps` warps each.
+    pub(crate) fn new(peers: Vec<Option<Box<Block>>>, warps: usize) -> Cluster {
+        let blocks = peers.len();
         let pasts = || vec![Past::default(); blocks];
         Cluster {
             rank: 0,
-            peers: (0..blocks).map(|_| None).collect(),
+            peers,
             ended: vec![false; blocks],
             barrier: ClusterBarrier {
                 warps,

@@ -7,7 +7,7 @@ use crate::exec::access::loaded_lines::LoadedLines;
 use crate::exec::access::spare_patterns;
 use crate::exec::access::traffic::Counters;
 use crate::exec::aligned_bytes::Bytes;
-use crate::exec::block::{Block, BlockFault};
+use crate::exec::block::{Block, BlockFault, Progress};
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::device_memory::{DeviceDetector, DeviceMemoryChecks};
@@ -18,6 +18,7 @@ use crate::exec::copies_under_way::CopiesUnderWay;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{Missing, OtherSide};
 use crate::exec::launch::Launch;
+use crate::exec::operations::dispatch::Handlers;
 use crate::exec::operations::mma::MatrixUnit;
 use crate::exec::permutation;
 use crate::exec::printed::Printed;
@@ -127,6 +128,26 @@ impl LaunchAttempt {
     /// Serial number of a block in the records of memory.
     pub(crate) fn serial(&self, block: &Block) -> u32 {
         self.marks.first + self.launch.number(block.index) as u32 % self.marks.blocks
+    }
+
+    /// Gives a block its turn on a host thread, at the time `now`, which goes on.
+    pub(crate) fn turn(
+        &self,
+        worker: &mut HostThread<'_>,
+        block: &mut Block,
+        handlers: &Handlers,
+        now: &mut u32,
+    ) -> Result<Progress, BlockFault> {
+        block.swap_memory(worker);
+        worker.checks.shared.clocks.resume(*now);
+        self.enter(worker, block);
+        worker.changed = false;
+        let progress = block.run(&self.launch.kernel, worker, handlers, self.launch.budget);
+        // Noted reads rely on what the patterns know, which the next block may change.
+        worker.record_shared_reads();
+        *now = worker.checks.shared.clocks.now();
+        block.swap_memory(worker);
+        progress
     }
 
     /// Tells a host thread which block it runs from here on.

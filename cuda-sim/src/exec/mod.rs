@@ -1,5 +1,5 @@
-//! Runs kernels: blocks at the same time, or one after the other if they may depend on each other;
-//! warps of 32 lanes in lock step.
+//! Runs kernels: blocks at the same time, or one after the other if they may depend on each other,
+//! those of a cluster in turns; warps of 32 lanes in lock step.
 
 // A loop over lanes by index reads several arrays at once, and is what the compiler vectorises
 // best.
@@ -49,7 +49,7 @@ pub use crate::settings::MmaMode;
 /// The fault of the first block, in the order in which blocks start, that had one.
 pub fn run(launch: Launch) -> Result<Record, Fault> {
     let launch = Arc::new(launch);
-    if launch.cluster != [1; 3] || launch.kernel.meets_its_cluster {
+    if launch.cluster != [1; 3] || launch.kernel.uses_clusters {
         let _beside = launch.shadow.device_use.shared();
         return scheduling::clusters::run(&launch);
     }
@@ -88,8 +88,8 @@ pub fn set_budget(instructions: Option<u64>) {
     BUDGET.set(instructions);
 }
 
-/// Permutes the order in which blocks start and warps get their turn, in launches that this thread
-/// asks for; `None` for the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results
+/// Permutes the order in which blocks (or clusters of them) start and warps get their turn, in
+/// launches that this thread asks for; `None` for the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results
 /// depend on the seed depends on the order of its threads.
 pub fn set_seed(seed: Option<u64>) {
     SEED.set(seed);

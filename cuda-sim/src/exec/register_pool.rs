@@ -13,6 +13,8 @@ pub(crate) struct RegisterPool {
     /// Registers of each thread, by warp.
     per_thread: Vec<u32>,
     free: u32,
+    /// The compiler has told how many there are at launch.
+    is_known: bool,
 }
 
 impl RegisterPool {
@@ -21,9 +23,11 @@ impl RegisterPool {
         self.per_thread
             .resize(warps, kernel.registers_at_launch(warps));
         self.free = 0;
+        self.is_known = kernel.registers() > 0;
     }
 
-    /// What is wrong with a number of registers that a warp asks for.
+    /// What is wrong with a number of registers that a warp asks for. Without the compiler's report,
+    /// `inc` may have been right to go down, and `dec` to go up.
     pub(crate) fn check(&self, warp: usize, increases: bool, count: u32) -> Result<(), String> {
         let now = self.per_thread[warp];
         if !(24..=256).contains(&count) || !count.is_multiple_of(STEP) {
@@ -32,8 +36,12 @@ impl RegisterPool {
             ));
         }
         match increases {
-            true if count < now => Err(format!("inc to {count} registers from {now}")),
-            false if count > now => Err(format!("dec to {count} registers from {now}")),
+            true if count < now && self.is_known => {
+                Err(format!("inc to {count} registers from {now}"))
+            }
+            false if count > now && self.is_known => {
+                Err(format!("dec to {count} registers from {now}"))
+            }
             _ => Ok(()),
         }
     }

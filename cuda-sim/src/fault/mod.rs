@@ -74,7 +74,7 @@ pub enum FaultKind {
         /// Place of the initialisation.
         initialised: Option<(String, u32)>,
     },
-    /// A thread ended while a bulk copy of its block may still read shared memory.
+    /// A block ended while a bulk copy may still read its shared memory.
     #[error(
         "unfinished bulk copy: the block ends, and nobody has waited for this copy from its shared memory"
     )]

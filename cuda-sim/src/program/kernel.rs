@@ -30,8 +30,8 @@ pub struct Kernel {
     pub max_threads: u32,
     /// Blocks of a cluster that the kernel was compiled for (`__cluster_dims__`).
     pub cluster: Option<[u32; 3]>,
-    /// True if its threads may meet those of other blocks of their cluster.
-    pub(crate) meets_its_cluster: bool,
+    /// True if its threads may meet those of other blocks of their cluster, or access their memory.
+    pub(crate) uses_clusters: bool,
     /// The compiler's report for the simulated device.
     pub(crate) resources: Option<Resources>,
     pub(crate) code: Vec<Instruction>,
@@ -149,7 +149,7 @@ impl Kernel {
                     .max_threads
                     .min(warps as u32 * WARP_SIZE)
                     .max(WARP_SIZE);
-                (REGISTERS / threads).min(255) / STEP * STEP
+                (REGISTERS / threads).min(256) / STEP * STEP
             }
             registers => registers.next_multiple_of(STEP),
         }

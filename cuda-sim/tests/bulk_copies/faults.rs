@@ -95,7 +95,7 @@ fn operands_that_do_not_fit() {
         (
             &format!("mov.u16 %h1, 3;\n{multicast}"),
             "ctaMask",
-            "is 0x3",
+            "is 0x3, in a cluster of 1",
         ),
         (
             &format!("mov.u16 %h1, 0;\n{multicast}"),

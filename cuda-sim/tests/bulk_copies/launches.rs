@@ -183,13 +183,27 @@ fn blocks_of_a_cluster_copy_for_themselves() {
         let wanted = host.repeat(blocks as usize);
         assert!(stream.clone_dtoh(&out).unwrap() == wanted);
         if blocks == 2 {
-            for (from, to, operand) in [
+            let rank = "mov.u32 %r40, %cluster_ctarank;";
+            let mask = "shl.b32 %r42, %r42, %r41;";
+            // What a GPU does, and the simulator does not.
+            for (from, to, words) in [
                 (
-                    "mov.u32 %r40, %cluster_ctarank;",
+                    rank,
                     "mov.u32 %r40, 1;",
-                    "dstMem",
+                    "dstMem in shared memory of block 1",
                 ),
-                ("shl.b32 %r42, %r42, %r41;", "mov.u32 %r42, 3;", "ctaMask"),
+                (mask, "mov.u32 %r42, 3;", "ctaMask 0x3"),
+            ] {
+                match *run(&body.replace(from, to)).unwrap_err() {
+                    FaultKind::UnknownInstruction { text } => {
+                        assert!(text.contains(words), "{text}")
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            for (from, to, operand) in [
+                (rank, "mov.u32 %r40, 2;", "dstMem"),
+                (mask, "mov.u32 %r42, 5;", "ctaMask"),
             ] {
                 match *run(&body.replace(from, to)).unwrap_err() {
                     FaultKind::BadBulkCopy { operand: found, .. } => assert_eq!(found, operand),
@@ -198,6 +212,63 @@ fn blocks_of_a_cluster_copy_for_themselves() {
             }
         }
     }
+}
+
+/// A block of 32 warps leaves the vector clocks no place for its copies: they are not checked, but
+/// they end phases and order those who wait.
+#[test]
+fn a_block_of_all_warps_waits_for_a_copy() {
+    let stream = stream();
+    let host = noise(4, 64);
+    let data = stream.clone_htod(&host).unwrap();
+    let out = stream.alloc_zeros::<u8>(64).unwrap();
+    let body = format!(
+        "setp.ne.u32 %p3, %r9, 0;\n@%p3 bra READY;\nmbarrier.init.shared.b64 [%r0], 1;\n\
+         fence.mbarrier_init.release.cluster;\nREADY:\nbar.sync 0;\n@%p3 bra CONSUME;\n\
+         mbarrier.arrive.expect_tx.shared.b64 _, [%r0], 64;\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d2], 64, [%r0];\n\
+         CONSUME:\n{WAIT}and.b32 %r20, %r9, 15;\nshl.b32 %r20, %r20, 2;\nadd.u32 %r21, %r1, %r20;\n\
+         ld.shared.u32 %r22, [%r21];\ncvt.u64.u32 %d5, %r20;\nadd.u64 %d5, %d3, %d5;\nst.global.u32 [%d5], %r22;\n\
+         bar.sync 0;\n@%p3 bra DONE;\nst.shared.u32 [%r1], %r9;\nDONE:\n"
+    );
+    for seed in [None, Some(1), Some(2), Some(3), Some(4)] {
+        cuda_sim::set_seed(seed);
+        let result = Run {
+            data: address(&data, &stream),
+            out: address(&out, &stream),
+            threads: 1024,
+            ..Run::one(&body)
+        }
+        .launch();
+        assert_eq!(result, Ok(()), "{seed:?}");
+        assert!(stream.clone_dtoh(&out).unwrap() == host);
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// What one block stores in another one's shared memory, that one may copy from there behind the
+/// barrier.
+#[test]
+fn a_block_copies_what_another_one_stored() {
+    let stream = stream();
+    let data = stream.alloc_zeros::<u32>(32).unwrap();
+    let meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
+    let body = format!(
+        "mov.u32 %r40, %cluster_ctarank;\nxor.b32 %r41, %r40, 1;\nmapa.shared::cluster.u32 %r42, %r1, %r41;\n{meet}\
+         mov.u32 %r43, 0;\nstore:\nadd.u32 %r44, %r42, %r43;\nst.shared::cluster.u32 [%r44], %r40;\n\
+         add.u32 %r43, %r43, 4;\nsetp.lt.u32 %p4, %r43, 64;\n@%p4 bra store;\nfence.proxy.async;\n{meet}\
+         mul.wide.u32 %d5, %r40, 64;\nadd.u64 %d2, %d2, %d5;\n{STORE}{meet}"
+    );
+    let result = Run {
+        data: address(&data, &stream),
+        blocks: 2,
+        cluster: 2,
+        ..Run::one(&body)
+    }
+    .launch();
+    assert_eq!(result, Ok(()));
+    let wanted: Vec<u32> = (0..32).map(|i| 1 - i / 16).collect();
+    assert_eq!(stream.clone_dtoh(&data).unwrap(), wanted);
 }
 
 /// A block may copy its tile to where it came from: nothing is in doubt. Other threads of the block

@@ -181,6 +181,80 @@ fn the_barrier_orders_device_memory() {
     }
 }
 
+/// Lane 0 names its own word plainly, the others that of the next block: two places in one access.
+#[test]
+fn plain_and_mapped_addresses_in_one_access() {
+    let own = "setp.eq.u32 %p1, %r1, 0;\nmad.lo.u32 %r10, %r4, 100, 7;\n@%p1 st.shared.u32 [%r0], %r10;\n";
+    let sum = "shfl.sync.idx.b32 %r14, %r13, 0, 31, 0xffffffff;\nshfl.sync.idx.b32 %r15, %r13, 1, 31, 0xffffffff;\n\
+        add.u32 %r14, %r14, %r15;\nst.global.u32 [%d1], %r14;";
+    for mixed in ["%p1", "!%p1"] {
+        let body = format!(
+            "{own}{MEET}{NEXT}mov.u32 %r12, %r9;\n@{mixed} mov.u32 %r12, %r0;\nld.shared::cluster.u32 %r13, [%r12];\n{MEET}{sum}"
+        );
+        let result = run([6, 1, 1], [2, 1, 1], &body).unwrap();
+        let both = |[i, _, _]: [u32; 3]| (i / 2 * 4 + 1) * 100 + 14;
+        assert_eq!(result, expected([6, 1, 1], both), "{mixed}");
+    }
+}
+
+/// Without a cluster no bits of an address name a block: it is far out of bounds.
+#[test]
+fn alone_a_block_has_no_peers() {
+    for offset in [1u32 << 24, 2 << 24, 9 << 24] {
+        let body = format!("ld.shared.u32 %r10, [%r0+{offset}];\nst.global.u32 [%d1], %r10;");
+        let kind = run([1, 1, 1], [1, 1, 1], &body).unwrap_err();
+        assert!(matches!(*kind, FaultKind::OutOfBounds(_)), "{kind:?}");
+    }
+}
+
+/// Each cluster waits for a flag that the next one sets. All have room on the device at once.
+#[test]
+fn clusters_that_wait_for_each_other() {
+    let body = format!(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra HERE;\nsub.u32 %r9, %r6, %r3;\nsetp.lt.u32 %p2, %r4, %r9;\nmov.u32 %r10, %r3;\n\
+         @!%p2 neg.s32 %r10, %r9;\nmul.wide.s32 %d2, %r10, 128;\nadd.u64 %d2, %d1, %d2;\nmov.u32 %r11, 1;\n\
+         atom.release.gpu.exch.b32 %r12, [%d1], %r11;\n\
+         WAIT:\nld.acquire.gpu.u32 %r12, [%d2];\nsetp.eq.u32 %p3, %r12, 0;\n@%p3 bra WAIT;\nHERE:\n{MEET}"
+    );
+    for seed in [None].into_iter().chain((1..=20).map(Some)) {
+        cuda_sim::set_seed(seed);
+        let result = run([8, 1, 1], [2, 1, 1], &body);
+        let flags = (0..8 * 32).map(|i| u32::from(i % 32 == 0)).collect();
+        assert_eq!(result, Ok(flags), "{seed:?}");
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// A guard that is false for the whole warp leaves out the barrier.
+#[test]
+fn a_barrier_that_no_lane_takes() {
+    let never = "setp.gt.u32 %p1, %r1, 31;\n@%p1 barrier.cluster.arrive.aligned;\n@%p1 barrier.cluster.wait.aligned;\n";
+    let body = format!("{never}{MEET}mov.u32 %r9, 3;\nst.global.u32 [%d1], %r9;");
+    assert_eq!(run([4, 1, 1], [2, 1, 1], &body).unwrap(), [3; 128]);
+}
+
+/// Lane 0 of block 0 is late at the barrier: it waits for an arrival of the other block. The rest
+/// of its warp waits there for it.
+#[test]
+fn lanes_come_to_the_barrier_one_after_the_other() {
+    let body = format!(
+        "setp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n{MEET}mapa.shared::cluster.u32 %r9, %r0, 0;\n\
+         setp.ne.u32 %p2, %r2, 0;\n@%p2 bra ARRIVE;\n@!%p1 bra HERE;\n\
+         WAIT:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\nbra HERE;\n\
+         ARRIVE:\n@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n\
+         HERE:\n{MEET}mov.u32 %r10, 4;\nst.global.u32 [%d1], %r10;"
+    );
+    for seed in [None, Some(1), Some(2), Some(3)] {
+        cuda_sim::set_seed(seed);
+        assert_eq!(
+            run([2, 1, 1], [2, 1, 1], &body),
+            Ok(vec![4; 64]),
+            "{seed:?}"
+        );
+    }
+    cuda_sim::set_seed(None);
+}
+
 #[test]
 fn mistakes_are_told() {
     let read = "ld.shared::cluster.u32 %r10, [%r9];\n";

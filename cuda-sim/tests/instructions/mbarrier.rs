@@ -356,3 +356,40 @@ fn counters_do_not_depend_on_how_long_a_warp_waits() {
     cuda_sim::set_seed(None);
     assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
 }
+
+/// Two halves of a warp rest at two barriers. Warp 1 ends the phase of the second alone; those who
+/// wait for it end that of the first.
+#[test]
+fn parts_of_a_warp_rest_apart() {
+    let body = "mov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n\
+        @%p1 mbarrier.init.shared.b64 [%r0+8], 1;\nbar.sync 0;\nsetp.ge.u32 %p1, %r1, 32;\n@%p1 bra OTHER;\n\
+        setp.ge.u32 %p2, %r1, 16;\n@%p2 bra SECOND;\n\
+        WAIT1: mbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT1;\nbra END;\n\
+        SECOND: mbarrier.try_wait.parity.shared.b64 %p4, [%r0+8], 0;\n@!%p4 bra SECOND;\n\
+        setp.eq.u32 %p3, %r1, 16;\n@%p3 mbarrier.arrive.shared.b64 _, [%r0];\nbra END;\n\
+        OTHER: setp.eq.u32 %p3, %r1, 32;\n@%p3 mbarrier.arrive.shared.b64 _, [%r0+8];\n\
+        END: st.global.u32 [%d1], 7;";
+    for seed in 0..20 {
+        cuda_sim::set_seed(Some(seed));
+        assert_eq!(run_threads(64, body, 1), Ok(vec![7]), "{seed}");
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// A `try_wait` may be false. Who asks once and then sets the flag that the other warp waits for
+/// before it arrives, ends.
+#[test]
+fn a_try_in_vain_has_an_answer() {
+    let body = "mov.u32 %r1, %tid.x;\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n\
+        mov.u32 %r2, 0;\n@%p1 st.shared.u32 [%r0+8], %r2;\nbar.sync 0;\nsetp.ge.u32 %p1, %r1, 32;\n\
+        and.b32 %r3, %r1, 31;\nsetp.ne.u32 %p2, %r3, 0;\n@%p2 bra END;\n@%p1 bra OTHER;\n\
+        mbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\nmov.u32 %r2, 5;\nst.volatile.shared.u32 [%r0+8], %r2;\n\
+        WAIT: mbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\nst.global.u32 [%d1], %r2;\nbra END;\n\
+        OTHER: ld.volatile.shared.u32 %r4, [%r0+8];\nsetp.eq.u32 %p3, %r4, 0;\n@%p3 bra OTHER;\n\
+        mbarrier.arrive.shared.b64 _, [%r0];\nEND:";
+    for seed in 0..20 {
+        cuda_sim::set_seed(Some(seed));
+        assert_eq!(run_threads(64, body, 1), Ok(vec![5]), "{seed}");
+    }
+    cuda_sim::set_seed(None);
+}

@@ -27,6 +27,7 @@ mod matrix_rows;
 mod mbarrier;
 mod memory;
 mod mutation;
+mod register_counts;
 mod rig;
 mod tensor_core;
 mod warpgroup;

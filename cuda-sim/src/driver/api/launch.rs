@@ -119,7 +119,9 @@ impl Shape {
         let name = &function.kernel.name;
         let own = function.kernel.cluster;
         let cluster = self.cluster.or(own).unwrap_or([1; 3]);
-        let size = cluster.iter().map(|&n| u64::from(n)).product::<u64>();
+        let size = cluster
+            .iter()
+            .fold(1, |size: u64, &n| size.saturating_mul(n.into()));
         let most = max_cluster(function);
         let divides = |(&blocks, &of): (&u32, &u32)| of > 0 && blocks.is_multiple_of(of);
         if own.is_some_and(|own| own != cluster)

@@ -1,5 +1,7 @@
 //! The part of an access that lies in one state space and one allocation.
 
+use crate::exec::lane_fault::{LaneFault, Trap};
+use crate::fault::FaultKind;
 use crate::program::op::MemorySpace;
 
 /// The lanes of an access that can be handled at once: in one state space, and in one allocation.
@@ -18,6 +20,16 @@ pub(crate) struct AccessPart {
 }
 
 impl AccessPart {
+    /// An error if it is in shared memory of another block of the cluster, where the simulator does
+    /// not run this instruction.
+    pub(crate) fn must_be_own(&self, instruction: &str) -> Result<(), Trap> {
+        let Some(rank) = self.peer else { return Ok(()) };
+        let text = format!("{instruction} in shared memory of block {rank} of the cluster");
+        let lane = self.mask.trailing_zeros() & 31;
+        let kind = FaultKind::UnknownInstruction { text };
+        Err(LaneFault::new(kind, lane))
+    }
+
     /// Host address of a lane.
     #[inline(always)]
     pub(crate) fn place(&self, delta: i32, lane: usize) -> u64 {

@@ -173,7 +173,7 @@ impl Block {
         let warp = self.warps[first].active(kernel, FULL, pc);
         let ranges = worker.matrix_unit.tiles.ranges(product, warp.registers);
         let (checks, memory) = (&mut worker.checks, &worker.memory);
-        let read = checks.async_read_all(&warp, memory, &operation, ranges.into_iter());
+        let read = checks.async_read(&warp, memory, &operation, ranges);
         read.map_err(|trap| BlockFault {
             fault: WarpFault::new(*trap, pc, FULL),
             warp: first as u32,

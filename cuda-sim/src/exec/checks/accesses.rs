@@ -509,10 +509,22 @@ impl Checks<'_> {
         seen: LaneAccess,
         other: OtherAccess,
     ) -> Trap {
+        self.race_of(Agent::Thread, warp, memory, seen, other)
+    }
+
+    /// The race of an access that a thread makes, or that is made for it.
+    pub(super) fn race_of(
+        &self,
+        by: Agent,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        seen: LaneAccess,
+        other: OtherAccess,
+    ) -> Trap {
         let kind = FaultKind::Race(Race {
             access: memory.bad_access(warp, seen.space, seen.write, (seen.at, seen.bytes), None),
+            by,
             // The rest is filled in where blocks and lines are known.
-            by: Agent::Thread,
             other: RaceSide {
                 write: other.write,
                 by: match seen.space {

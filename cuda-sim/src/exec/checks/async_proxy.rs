@@ -15,10 +15,10 @@ use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::LaneAccess;
 use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::Accessor;
-use crate::exec::checks::shared_memory::RangeProblem;
+use crate::exec::checks::shared_ranges::RangeProblem;
 use crate::exec::checks::unwritten_bytes::unwritten_fault;
 use crate::exec::lane_fault::{LaneFault, OtherSide, Trap};
-use crate::fault::{Agent, FaultKind, Race, RaceSide};
+use crate::fault::{Agent, FaultKind};
 use crate::program::op::MemorySpace;
 
 /// What an engine has been given to do by one instruction.
@@ -66,18 +66,7 @@ impl Checks<'_> {
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        bytes: Range<u64>,
-    ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, [bytes].into_iter(), false)
-    }
-
-    /// It reads all of these.
-    pub(crate) fn async_read_all(
-        &mut self,
-        warp: &ActiveWarp<'_>,
-        memory: &BlockMemory<'_>,
-        operation: &AsyncOperation,
-        ranges: impl Iterator<Item = Range<u64>>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), Trap> {
         self.async_access(warp, memory, operation, ranges, false)
     }
@@ -89,9 +78,9 @@ impl Checks<'_> {
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        bytes: Range<u64>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, [bytes].into_iter(), true)
+        self.async_access(warp, memory, operation, ranges, true)
     }
 
     fn async_access(
@@ -99,9 +88,10 @@ impl Checks<'_> {
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
-        mut ranges: impl Iterator<Item = Range<u64>>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
         write: bool,
     ) -> Result<(), Trap> {
+        let mut ranges = ranges.into_iter();
         let Some((place, number)) = operation.place else {
             if write {
                 ranges.for_each(|bytes| self.shared.mark_written(bytes));
@@ -134,31 +124,11 @@ impl Checks<'_> {
             RangeProblem::Unwritten => return Err(unwritten_fault(warp, memory, seen)),
             RangeProblem::Race(other) | RangeProblem::NoProxyFence(other) => other,
         };
-        let race = Race {
-            access: memory.bad_access(warp, seen.space, write, (seen.at, seen.bytes), None),
-            by: operation.engine.agent(),
-            // The rest is filled in where blocks and lines are known.
-            other: RaceSide {
-                write: other.write,
-                by: self.shared.clocks.agent_of(other.side.thread),
-                source: None,
-                block: None,
-                thread: None,
-            },
-            at_once: false,
-            adjacent: false,
-            update: false,
-            within_block: true,
-        };
-        let kind = match problem {
-            RangeProblem::NoProxyFence(_) => FaultKind::MissingProxyFence(race),
-            _ => FaultKind::Race(race),
-        };
-        Err(Box::new(LaneFault {
-            kind,
-            lane,
-            other: Some(self.shared.clocks.thread_side(other.side)),
-        }))
+        let mut race = self.race_of(operation.engine.agent(), warp, memory, seen, other);
+        if let (RangeProblem::NoProxyFence(_), FaultKind::Race(found)) = (problem, &race.kind) {
+            race.kind = FaultKind::MissingProxyFence(found.clone());
+        }
+        Err(race)
     }
 
     /// A warp has waited for all that the engine began up to this operation.
@@ -201,9 +171,8 @@ impl Checks<'_> {
         barrier: u64,
         ends: bool,
     ) {
-        if let Some((place, _)) = operation.place {
-            let clocks = &mut self.shared.clocks;
-            clocks.complete_on_mbarrier(barrier, place, operation.time, ends);
-        }
+        let place = operation.place.map(|(place, _)| (place, operation.time));
+        let clocks = &mut self.shared.clocks;
+        clocks.complete_on_mbarrier(barrier, place, ends);
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod independence;
 pub(crate) mod independence_records;
 pub(crate) mod ranges;
 pub(crate) mod shared_memory;
+pub(crate) mod shared_ranges;
 pub(crate) mod shared_records;
 pub(crate) mod syncthreads;
 pub(crate) mod unwritten_bytes;

@@ -12,7 +12,6 @@
 //! some races are missed (README.md, "Checks"), and no ordered access is accused.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::{AccessPattern, Run};
@@ -34,16 +33,16 @@ use crate::program::op::MemorySpace;
 pub(crate) struct SharedMemoryChecks {
     pub clocks: BlockClocks,
     /// The first time of this block; earlier records are another block's.
-    start: u32,
-    writes: Vec<u64>,
-    reads: Vec<u64>,
+    pub(super) start: u32,
+    pub(super) writes: Vec<u64>,
+    pub(super) reads: Vec<u64>,
     /// Warps that have read each word, a bit each, since it was last read by warps that know each
     /// other's past.
-    readers: Vec<u32>,
+    pub(super) readers: Vec<u32>,
     /// The bytes of each word whose records say so; empty while there is none.
-    parts: Vec<[ByteRecords; 4]>,
+    pub(super) parts: Vec<[ByteRecords; 4]>,
     /// Words of which some byte was not written yet.
-    unwritten: usize,
+    pub(super) unwritten: usize,
     /// There were writes since the last barrier of the whole block.
     dirty: bool,
     /// Reads that are not on record yet.
@@ -54,9 +53,6 @@ pub(crate) struct SharedMemoryChecks {
     /// address, the load. Reports name it.
     pub copied_from: HashMap<(MemorySpace, u32, u64), UnsetLoad>,
 }
-
-/// The records of a word: its last write, and the last reads and their warps.
-type Records = (u64, u64, u32);
 
 /// Reads that are noted at most, before they are recorded.
 const MAX_NOTED: usize = 4096;
@@ -74,8 +70,8 @@ struct Noted {
 
 /// The records of one byte.
 #[derive(Clone, Copy, Default)]
-struct ByteRecords {
-    write: u64,
+pub(super) struct ByteRecords {
+    pub(super) write: u64,
     read: u64,
     readers: u32,
 }
@@ -91,16 +87,6 @@ pub(crate) enum Problem {
 
 /// A problem, and the lane that has it.
 pub(crate) type Found = (u32, Problem);
-
-/// Fault of a word that an engine accesses.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RangeProblem {
-    Race(OtherAccess),
-    /// It is ordered behind an ordinary store, which the asynchronous proxy may not see.
-    NoProxyFence(OtherAccess),
-    /// Nobody wrote what it reads.
-    Unwritten,
-}
 
 impl SharedMemoryChecks {
     /// Begins a block of `warps` warps with `bytes` of shared memory, at the time `now` or later.
@@ -287,7 +273,7 @@ impl SharedMemoryChecks {
     }
 
     /// The bytes of a word that were written, a bit each.
-    fn written(&self, word: usize) -> u32 {
+    pub(super) fn written(&self, word: usize) -> u32 {
         let write = self.writes[word];
         match time(write) < self.start {
             true => 0,
@@ -461,77 +447,6 @@ impl SharedMemoryChecks {
         ended
     }
 
-    /// The engine at `access.warp` accesses `bytes`, which are whole words, by an operation with
-    /// this number. Most words have the same records as the `last` one, and so need no look of
-    /// their own. On failure, the word and what is wrong with it.
-    pub(crate) fn access_range(
-        &mut self,
-        access: Accessor,
-        number: u32,
-        bytes: Range<u64>,
-        write: bool,
-        last: &mut Option<[Records; 2]>,
-    ) -> Result<(), (usize, RangeProblem)> {
-        for word in bytes.start as usize / 4..bytes.end.div_ceil(4) as usize {
-            let before = (self.writes[word], self.reads[word], self.readers[word]);
-            if let Some([like, (made, read, readers)]) = *last
-                && like == before
-            {
-                (self.writes[word], self.reads[word], self.readers[word]) = (made, read, readers);
-                let new = write && self.is_unset(before.0);
-                self.unwritten -= usize::from(new);
-                continue;
-            }
-            let sharers = 1 << number;
-            let result = match write {
-                true => self.write_word(access, word, sharers, 0xf, &mut || false),
-                false => match self.read_word(access, word, sharers, 0xf) {
-                    Ok(false) => return Err((word, RangeProblem::Unwritten)),
-                    result => result.map(drop),
-                },
-            };
-            if let Err((_, problem)) = result {
-                let other = match problem {
-                    Problem::Race(other) => other,
-                    Problem::InFlight(side) => OtherAccess { side, write: true },
-                };
-                return Err((word, RangeProblem::Race(other)));
-            }
-            let stores = match is_split(before.0) {
-                true => self.parts[word].map(|part| part.write).to_vec(),
-                false => vec![before.0],
-            };
-            let hidden = |store: &&u64| {
-                let thread = (**store & THREAD) as u32;
-                time(**store) >= self.start
-                    && !self.clocks.proxy_sees(access.warp, thread, time(**store))
-            };
-            if let Some(&store) = stores.iter().find(hidden) {
-                return Err((word, RangeProblem::NoProxyFence(other_side(store, true))));
-            }
-            let after = (self.writes[word], self.reads[word], self.readers[word]);
-            let whole = [before.0, before.1, after.0, after.1];
-            *last = (!whole.into_iter().any(is_split)).then_some([before, after]);
-        }
-        Ok(())
-    }
-
-    /// Notes that `bytes` are written by whom nobody races with.
-    pub(crate) fn mark_written(&mut self, bytes: Range<u64>) {
-        for at in bytes {
-            let word = (at / 4) as usize;
-            let was_unset = self.is_unset(self.writes[word]);
-            let written = u64::from(self.written(word)) | 1 << (at % 4);
-            self.writes[word] = u64::from(self.start) << TIME | ALL_BYTES | written << 32;
-            self.unwritten -= usize::from(was_unset && written << 32 == WRITTEN);
-        }
-    }
-
-    /// True if a record says that some byte of its word was not written in this block.
-    fn is_unset(&self, write: u64) -> bool {
-        time(write) < self.start || write & WRITTEN != WRITTEN
-    }
-
     /// True if a word is the target of a copy in flight.
     fn in_flight(&self, word: usize) -> Option<Problem> {
         if self.writes[word] != IN_FLIGHT {
@@ -609,14 +524,14 @@ impl SharedMemoryChecks {
 
 /// The record of a word that an asynchronous copy writes: later than every time, by no one thread,
 /// and never written. So no access passes without a closer look.
-const IN_FLIGHT: u64 = (MAX_TIME as u64) << TIME | MANY | ALL_BYTES;
+pub(super) const IN_FLIGHT: u64 = (MAX_TIME as u64) << TIME | MANY | ALL_BYTES;
 
 /// The record of a word whose bytes have records of their own, the last of them from `time`.
 fn split(time: u32) -> u64 {
     u64::from(time) << TIME | MANY
 }
 
-fn is_split(record: u64) -> bool {
+pub(super) fn is_split(record: u64) -> bool {
     record & (MANY | ALL_BYTES) == MANY
 }
 
@@ -636,7 +551,7 @@ fn only_owners(warp: usize, run: &Run) -> Option<WordOwners> {
     (!run.shared).then(|| run.owners.in_warp(warp))
 }
 
-fn time(record: u64) -> u32 {
+pub(super) fn time(record: u64) -> u32 {
     (record >> TIME) as u32 & MAX_TIME
 }
 
@@ -647,7 +562,7 @@ fn record(time: u32, access: Accessor, bytes: u64) -> u64 {
         | bytes << BYTES
 }
 
-fn other_side(record: u64, write: bool) -> OtherAccess {
+pub(super) fn other_side(record: u64, write: bool) -> OtherAccess {
     let side = OtherSide {
         pc: (record >> PC) as u32 & NO_PC,
         thread: (record & MANY == 0).then_some((record & THREAD) as u32),

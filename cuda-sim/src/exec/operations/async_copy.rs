@@ -116,6 +116,7 @@ fn write(
     let [_, (access, address)] = copy.accesses();
     let mut parts = AccessParts::new(warp.mask);
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Store)? {
+        part.must_be_own("cp.async")?;
         if worker.checks.enabled {
             let pc = warp.pc;
             let (checks, checked) = worker.checked(&access, &part);

@@ -1,13 +1,12 @@
 //! Location of an access in host memory: finds the address pattern, checks bounds and alignment,
 //! counts the traffic.
 
-use crate::device::MAX_CLUSTER;
 use crate::exec::access::address_space;
 use crate::exec::access::lane_operands::lane_address;
 use crate::exec::access::part::AccessPart;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block::Block;
-use crate::exec::cluster::RANK;
+use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
@@ -65,14 +64,13 @@ impl AccessParts {
         }
         let registers = &*warp.registers;
         let lane = mask.trailing_zeros() as usize & 31;
-        let rank = match space {
-            MemorySpace::Shared => block_rank(lane_address(registers, address, lane)),
-            _ => None,
-        };
-        if let Some(first) = rank {
-            mask = lanes(mask).fold(0, |here, lane| {
-                let of_lane = block_rank(lane_address(registers, address, lane));
-                here | u32::from(of_lane == Some(first)) << lane
+        let cluster = worker.cluster.as_ref();
+        let mut rank = None;
+        if let Some(cluster) = cluster.filter(|_| space == MemorySpace::Shared) {
+            let rank_of = |lane| Some(block_rank(lane_address(registers, address, lane))?.0);
+            rank = rank_of(lane).map(|rank| (rank, cluster.rank));
+            mask = lanes(mask).fold(0, |here, other| {
+                here | u32::from(rank_of(other) == rank_of(lane)) << other
             });
         }
         let pattern = &mut worker.patterns[access.site as usize];
@@ -99,9 +97,8 @@ impl AccessParts {
             stride: 0,
             peer: None,
         };
-        if let Some(rank) = rank {
-            part.first &= (1 << RANK) - 1;
-            let own = worker.cluster.as_ref().map_or(0, |cluster| cluster.rank);
+        if let Some((rank, own)) = rank {
+            part.first = block_rank(part.first).map_or(part.first, |(_, at)| at);
             part.peer = (rank != own).then_some(rank);
         }
         place(&mut part, warp, worker, address, access, kind, bytes)?;
@@ -176,12 +173,6 @@ fn place(
         }
     }
     Ok(())
-}
-
-/// The rank of a block in an address of shared memory; `None` if the address names none.
-fn block_rank(address: u64) -> Option<usize> {
-    let rank = address as u32 >> RANK;
-    (1..=MAX_CLUSTER).contains(&rank).then(|| rank as usize - 1)
 }
 
 /// Another block of the cluster, whose shared memory lanes access.

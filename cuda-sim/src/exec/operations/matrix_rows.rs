@@ -74,6 +74,7 @@ fn load(
                 false,
             ));
         }
+        part.must_be_own("ldmatrix")?;
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(access, &part);
             checks.load_written(warp, checked)?;

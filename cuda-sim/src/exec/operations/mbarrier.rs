@@ -145,6 +145,13 @@ pub(crate) fn execute(
         let word = |lane: usize| unsafe {
             AtomicU64::from_ptr(part.place(deltas[lane], lane) as *mut u64)
         };
+        let works_remotely = matches!(
+            op,
+            MbarrierOp::Arrive(_) | MbarrierOp::ExpectBytes | MbarrierOp::CompleteBytes
+        );
+        if part.peer.is_some() && !works_remotely {
+            return Err(bad(first, IN_ANOTHER_BLOCK.to_owned()));
+        }
         if op != MbarrierOp::Init {
             let none = |&lane: &usize| Barrier::from_word(word(lane).load(Relaxed)).is_none();
             if let Some(lane) = lanes(part.mask).find(none) {
@@ -275,10 +282,10 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
             known.warps.push(warp);
             continue;
         }
-        let bytes = memory.shared.as_slice().get(at as usize..at as usize + 8);
+        let bytes = memory.shared.as_slice().get(at as usize..);
         let word = bytes
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(u64::from_le_bytes);
+            .and_then(<[u8]>::first_chunk)
+            .map(|bytes| u64::from_le_bytes(*bytes));
         let Some(barrier) = word.and_then(Barrier::from_word) else {
             continue;
         };
@@ -377,6 +384,9 @@ const NO_BARRIER: &str =
     "it was not initialised, was invalidated, or something else was stored there";
 
 const UNORDERED: &str = "another warp initialises it, and nothing orders that before this";
+
+const IN_ANOTHER_BLOCK: &str =
+    "it is in another block of the cluster, where it takes arrivals and bytes only";
 
 const NO_STATE: &str = "the value is no state of a barrier";
 

@@ -50,15 +50,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
             return Ok(attempt.record(worker.counters.tallies));
         };
         let before = block.executed();
-        block.swap_memory(&mut worker);
-        worker.checks.shared.clocks.resume(now);
-        attempt.enter(&mut worker, &block);
-        worker.changed = false;
-        let progress = block.run(&launch.kernel, &mut worker, handlers, launch.budget);
-        // Noted reads rely on what the patterns know, which the next block may change.
-        worker.record_shared_reads();
-        now = worker.checks.shared.clocks.now();
-        block.swap_memory(&mut worker);
+        let progress = attempt.turn(&mut worker, &mut block, handlers, &mut now);
         executed += block.executed() - before;
         if executed > launch.launch_budget && progress.is_ok() {
             let fault = block.long_launch(launch.launch_budget);
@@ -89,7 +81,7 @@ pub(crate) fn run(launch: &Arc<Launch>) -> Result<Record, Fault> {
 }
 
 /// Records the launch, if that is asked for and can be done.
-fn tracer(launch: &Launch) -> Option<Box<Tracer>> {
+pub(super) fn tracer(launch: &Launch) -> Option<Box<Tracer>> {
     let tracing = launch.tracing.as_ref()?;
     match Tracer::new(launch, tracing) {
         Ok(tracer) => Some(Box::new(tracer)),
@@ -101,7 +93,7 @@ fn tracer(launch: &Launch) -> Option<Box<Tracer>> {
 }
 
 /// Blocks that the device can hold at the same time.
-fn resident_blocks(launch: &Launch) -> usize {
+pub(super) fn resident_blocks(launch: &Launch) -> usize {
     let threads = launch.block.iter().product();
     let registers = launch.kernel.registers();
     let shared = u64::from(launch.shared_bytes());

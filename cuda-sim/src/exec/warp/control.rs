@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use super::fragments::Fragment;
+use super::fragments::{Fragment, Rest};
 use super::{Pause, Step, Warp};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::WarpFault;
 use crate::exec::lane_mask::FULL;
 use crate::fault::FaultKind;
-use crate::program::op::{Fence, R};
+use crate::program::op::{Fence, Mbarrier, MbarrierOp, Op, R};
 
 impl Warp {
     /// Takes a branch: moves the fragment, and `meeting` with it, if all of its threads go the same
@@ -50,23 +50,79 @@ impl Warp {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// True if the threads of `mask` rest at a wait for an mbarrier, at which they did so or not
+    /// before: `try_wait`, and the phase is over for none of them.
+    pub(super) fn must_rest(&self, op: &Mbarrier, mask: u32, rest: Rest) -> bool {
+        let MbarrierOp::Wait { p, rests: true, .. } = op.op else {
+            return false;
+        };
+        let waits = mask != 0 && self.registers.predicate(p) & mask == 0;
+        waits && rest != Rest::MustAnswer && !self.is_restless
+    }
+
+    /// A fragment comes to an operation that the whole warp runs. Threads whose guard is false go
+    /// on; the others wait, parked, for the rest of the warp. True if all are there.
+    fn is_whole(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+    ) -> bool {
+        let Step { pc, mask, .. } = step;
+        if mask == self.live {
+            return true;
+        }
+        self.uncount(worker, pc, mask);
+        match mask == fragment.mask {
+            true => self.put(fragment.parked()),
+            false => self.split_by_guard(fragment, mask),
+        }
+        false
+    }
+
+    /// `barrier.cluster` and `setmaxnreg`, of the whole warp. Breaks if it must wait for its other
+    /// threads, or, with a pause, for others.
+    pub(super) fn come_to_resource(
+        &mut self,
+        worker: &mut HostThread<'_>,
+        step: Step<'_>,
+        fragment: Fragment,
+    ) -> Result<ControlFlow<Option<Pause>>, WarpFault> {
+        if !self.is_whole(worker, step, fragment) {
+            return Ok(ControlFlow::Break(None));
+        }
+        let goes_on = match *step.op {
+            Op::ClusterBarrier { waits, relaxed } => {
+                self.meet_cluster(worker, step, waits, relaxed)?
+            }
+            Op::SetMaxRegisters { increases, count } => {
+                self.set_max_registers(worker, step, increases, count.into())?
+            }
+            _ => unreachable!("neither of the two"),
+        };
+        if goes_on {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.poll();
+        self.phase_wait = Some(step.pc);
+        self.uncount(worker, step.pc, step.mask);
+        self.put(fragment);
+        Ok(ControlFlow::Break(Some(Pause::Waiting)))
+    }
+
     /// `barrier.cluster`. False if the warp must wait for others.
-    pub(super) fn meet_cluster(
+    fn meet_cluster(
         &mut self,
         worker: &mut HostThread<'_>,
         step: Step<'_>,
         waits: bool,
         relaxed: bool,
     ) -> Result<bool, WarpFault> {
-        if step.mask != self.live {
-            let (members, present) = (self.live, step.mask);
-            return Err(step.fault(FaultKind::MissingLanes { members, present }));
-        }
         if !waits && !relaxed {
             worker.checks.fence(self.number, Fence::Device);
         }
         let Some(cluster) = &mut worker.cluster else {
-            unreachable!("a kernel that meets its cluster runs in one")
+            unreachable!("a kernel that uses clusters runs in one")
         };
         let checks = &mut worker.checks;
         let clocks = checks.enabled.then_some(&mut checks.shared.clocks);
@@ -76,37 +132,24 @@ impl Warp {
             return Ok(true);
         }
         let over = cluster.wait(self.number, clocks);
-        let over = over.map_err(|kind| step.fault(kind))?;
-        if !over {
-            self.poll();
-            self.phase_wait = Some(step.pc);
-        }
-        Ok(over)
+        over.map_err(|kind| step.fault(kind))
     }
 
     /// `setmaxnreg`. False if it must wait for registers that other warps give back.
-    pub(super) fn set_max_registers(
-        &mut self,
+    fn set_max_registers(
+        &self,
         worker: &mut HostThread<'_>,
         step: Step<'_>,
         increases: bool,
         count: u32,
     ) -> Result<bool, WarpFault> {
-        if step.mask != self.live {
-            let (members, present) = (self.live, step.mask);
-            return Err(step.fault(FaultKind::MissingLanes { members, present }));
-        }
         let pool = &mut worker.registers;
         if let Err(what) = pool.check(self.number, increases, count) {
             return Err(step.fault(FaultKind::BadRegisterCount { what }));
         }
-        if !pool.set(self.number, count) {
-            self.poll();
-            self.phase_wait = Some(step.pc);
-            return Ok(false);
-        }
-        worker.changed = true;
-        Ok(true)
+        let is_set = pool.set(self.number, count);
+        worker.changed |= is_set;
+        Ok(is_set)
     }
 
     /// Takes a branch by a table. The fragment has been put back in pieces.
@@ -165,27 +208,20 @@ impl Warp {
         step: Step<'_>,
         fragment: Fragment,
     ) -> Result<Option<Pause>, WarpFault> {
-        let Step { pc, mask, .. } = step;
-        if mask != fragment.mask {
-            self.uncount(worker, pc, mask);
-            self.split_by_guard(fragment, mask);
-            return Ok(None);
-        }
-        if self.live != FULL {
+        if step.mask != 0 && self.live != FULL {
             return Err(step.fault(FaultKind::MissingLanes {
                 members: FULL,
                 present: self.live,
             }));
         }
-        if mask == FULL && self.loaded_unset.is_some() {
+        if !self.is_whole(worker, step, fragment) {
+            return Ok(None);
+        }
+        if self.loaded_unset.is_some() {
             self.follow_unset(worker, step)?;
         }
         self.put(fragment.parked());
-        if mask == FULL {
-            return Ok(Some(Pause::Product { pc }));
-        }
-        self.uncount(worker, pc, mask);
-        Ok(None)
+        Ok(Some(Pause::Product { pc: step.pc }))
     }
 
     /// Parks the threads at a block barrier. The warp pauses there if all its threads are there.
@@ -195,17 +231,10 @@ impl Warp {
         step: Step<'_>,
         fragment: Fragment,
     ) -> Option<Pause> {
-        let Step { pc, mask, .. } = step;
-        if mask != fragment.mask {
-            self.uncount(worker, pc, mask);
-            self.split_by_guard(fragment, mask);
+        if !self.is_whole(worker, step, fragment) {
             return None;
         }
         self.put(fragment.parked());
-        if mask == self.live {
-            return Some(Pause::Barrier { pc });
-        }
-        self.uncount(worker, pc, mask);
-        None
+        Some(Pause::Barrier { pc: step.pc })
     }
 }

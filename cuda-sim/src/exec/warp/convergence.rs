@@ -1,7 +1,7 @@
 //! Convergence of lanes at `.sync` operations, and the faults if some lanes never come.
 
 use super::Warp;
-use super::fragments::Fragment;
+use super::fragments::{Fragment, Rest};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::operations::lanes::{self, Members};
@@ -201,8 +201,10 @@ impl Warp {
         if let Some(disagreement) = self.disagreement {
             return self.disagree(disagreement);
         }
-        let at_barrier =
-            |f: &&Fragment| matches!(kernel.code[f.pc as usize].op, Op::Barrier { .. });
+        let at_barrier = |f: &&Fragment| {
+            let op = &kernel.code[f.pc as usize].op;
+            matches!(op, Op::Barrier { .. } | Op::ClusterBarrier { .. })
+        };
         let barrier = self.fragments.iter().find(at_barrier);
         let first = self.fragments.iter().min_by_key(|f| f.pc);
         let waiting = barrier.or(first).copied().unwrap_or(Fragment {
@@ -210,6 +212,7 @@ impl Warp {
             mask: 0,
             parked: true,
             tired: false,
+            rest: Rest::No,
         });
         let other = self
             .fragments

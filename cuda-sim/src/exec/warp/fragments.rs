@@ -13,6 +13,18 @@ pub(super) struct Fragment {
     pub parked: bool,
     /// Has spun for long; others go first.
     pub tired: bool,
+    pub rest: Rest,
+}
+
+/// Whether threads rest at a `try_wait` until the phase of their mbarrier is over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Rest {
+    #[default]
+    No,
+    /// The try is counted.
+    Resting,
+    /// As above, but the next answer is final.
+    MustAnswer,
 }
 
 impl Fragment {
@@ -68,6 +80,8 @@ impl Warp {
                 there.mask |= fragment.mask;
                 there.parked = false;
                 there.tired = false;
+                // Those that come have not tried.
+                there.rest = Rest::No;
             }
             None => self.fragments.push(fragment),
         }
@@ -110,14 +124,28 @@ impl Warp {
         Some(waiting.then_some(Pause::Waiting))
     }
 
-    /// Lets others run before a fragment does: those of the warp, or else other warps.
+    /// A fragment rests: others run before it does, those of the warp, or else other warps.
     pub(super) fn rest(&mut self, fragment: Fragment) -> Option<Pause> {
         let alone = self.fragments.iter().all(|f| f.parked || f.tired);
         self.put(Fragment {
             tired: true,
+            rest: Rest::Resting,
             ..fragment
         });
         alone.then_some(Pause::Waiting)
+    }
+
+    /// True if some threads rest until the phase of an mbarrier is over.
+    pub(crate) fn rests(&self) -> bool {
+        self.fragments.iter().any(|f| f.rest != Rest::No)
+    }
+
+    /// Threads that rest get an answer, whatever it is; from then on the warp may be `restless`: it
+    /// never rests again.
+    pub(crate) fn stop_resting(&mut self, restless: bool) {
+        self.is_restless |= restless;
+        let resting = self.fragments.iter_mut().filter(|f| f.rest != Rest::No);
+        resting.for_each(|f| f.rest = Rest::MustAnswer);
     }
 
     /// Position of the warp: that of its fragments which is furthest back, and its threads.

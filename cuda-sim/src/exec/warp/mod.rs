@@ -5,10 +5,12 @@
 //! ways (and splits). NVRTC's program order is an order in which threads meet again after every
 //! branch.
 //!
-//! Three additions make this independent thread scheduling, as on Volta and later:
+//! Four additions make this independent thread scheduling, as on Volta and later:
 //! - `.sync` operations park threads until every thread that they name is there and names the same
 //!   ones, or has left;
 //! - a fragment that spins (many backward branches, or polling) gives way to the others;
+//! - a fragment whose `try_wait` for an mbarrier is in vain rests there until the phase is over, or
+//!   until nothing else goes on in the block;
 //! - a block barrier counts the warp once all its threads are at it.
 
 mod control;
@@ -21,7 +23,7 @@ mod unset_registers;
 
 use std::ops::ControlFlow;
 
-use self::fragments::Fragment;
+use self::fragments::{Fragment, Rest};
 use self::loaded_unset::LoadedUnset;
 use self::products::Products;
 use self::unset_registers::Unset;
@@ -37,7 +39,7 @@ use crate::fault::FaultKind;
 use crate::program::Kernel;
 use crate::program::instruction::Instruction;
 use crate::program::op::{
-    Access, Mbarrier, MbarrierOp, MemorySpace, Op, between_lanes, matrix_operations, on_registers,
+    Access, MbarrierOp, MemorySpace, Op, between_lanes, matrix_operations, on_registers,
 };
 use convergence::Disagreement;
 
@@ -125,12 +127,8 @@ pub(crate) struct Warp {
     /// Instruction at which the warp has last asked whether a phase of an mbarrier is over, since
     /// it last let others run.
     phase_wait: Option<u32>,
-    /// Instruction at which the warp rests until the phase of an mbarrier is over.
-    rests_at: Option<u32>,
-    /// It does not rest at the next one: it would rest for ever.
-    pub must_answer: bool,
-    /// It never rests.
-    pub is_restless: bool,
+    /// Its threads do not rest at a `try_wait` any more.
+    is_restless: bool,
     /// A lane that waits at a `.sync` operation for another one, which has run it with a different
     /// mask.
     disagreement: Option<Disagreement>,
@@ -157,6 +155,7 @@ impl Warp {
             mask: live,
             parked: false,
             tired: false,
+            rest: Rest::No,
         });
         self.live = live;
         self.unset.clear();
@@ -165,8 +164,7 @@ impl Warp {
         self.products.start();
         self.executed = 0;
         self.phase_wait = None;
-        self.rests_at = None;
-        (self.must_answer, self.is_restless) = (false, false);
+        self.is_restless = false;
         self.disagreement = None;
     }
 
@@ -341,7 +339,7 @@ impl Warp {
                     })?;
                 }
                 Op::Mbarrier(op) => {
-                    let again = self.rests_at == Some(pc);
+                    let again = fragment.rest != Rest::No;
                     if again {
                         self.uncount(worker, pc, mask);
                     }
@@ -352,11 +350,10 @@ impl Warp {
                     self.access(worker, step, |warp, worker| {
                         mbarrier::execute(warp, worker, op, again)
                     })?;
-                    if self.must_rest(op, mask) {
-                        self.rests_at = Some(pc);
+                    if self.must_rest(op, mask, fragment.rest) {
                         return Ok(self.rest(fragment));
                     }
-                    self.rests_at = None;
+                    fragment.rest = Rest::No;
                 }
                 Op::CopyAsync(copy) => self.access(worker, step, |warp, worker| {
                     async_copy::execute(warp, worker, copy)
@@ -405,19 +402,10 @@ impl Warp {
                         worker.checks.fence(self.number, *fence);
                     }
                 }
-                Op::ClusterBarrier { waits, relaxed } => {
-                    if !self.meet_cluster(worker, step, *waits, *relaxed)? {
-                        self.uncount(worker, pc, mask);
-                        self.put(fragment);
-                        return Ok(Some(Pause::Waiting));
-                    }
-                }
-                Op::SetMaxRegisters { increases, count } => {
-                    let count = u32::from(*count);
-                    if !self.set_max_registers(worker, step, *increases, count)? {
-                        self.uncount(worker, pc, mask);
-                        self.put(fragment);
-                        return Ok(Some(Pause::Waiting));
+                Op::ClusterBarrier { .. } | Op::SetMaxRegisters { .. } => {
+                    let met = self.come_to_resource(worker, step, fragment)?;
+                    if let ControlFlow::Break(pause) = met {
+                        return Ok(pause);
                     }
                 }
                 Op::Nothing | Op::Accumulators(_) => {}
@@ -557,7 +545,13 @@ impl Warp {
     #[cold]
     fn trace(&mut self, kernel: &Kernel, worker: &mut HostThread<'_>, at: Fragment, mask: u32) {
         let op = &kernel.code[at.pc as usize].op;
-        let is_barrier = matches!(op, Op::Barrier { .. } | Op::WarpgroupProduct(_));
+        let is_barrier = matches!(
+            op,
+            Op::Barrier { .. }
+                | Op::ClusterBarrier { .. }
+                | Op::WarpgroupProduct(_)
+                | Op::SetMaxRegisters { .. }
+        );
         // Threads that are the first at a barrier will be at it again with the others.
         if is_barrier && at.mask != self.live {
             return;
@@ -574,21 +568,6 @@ impl Warp {
         self.polled = true;
     }
 
-    /// True if the threads of `mask` rest at a wait for an mbarrier: `try_wait`, and the phase is
-    /// over for none of them.
-    fn must_rest(&mut self, op: &Mbarrier, mask: u32) -> bool {
-        let MbarrierOp::Wait { p, rests: true, .. } = op.op else {
-            return false;
-        };
-        let waits = mask != 0 && self.registers.predicate(p) & mask == 0;
-        waits && !std::mem::take(&mut self.must_answer) && !self.is_restless
-    }
-
-    /// True if the warp rests until the phase of an mbarrier is over.
-    pub(crate) fn rests(&self) -> bool {
-        self.rests_at.is_some()
-    }
-
     fn poll_memory(&mut self) {
         self.poll();
         self.reads_outside = true;
@@ -603,6 +582,7 @@ impl Warp {
     /// All that decides what the warp does next, but for memory.
     pub(crate) fn state(&self) -> WarpState {
         let mut fragments = self.fragments.clone();
+        fragments.iter_mut().for_each(|f| f.rest = Rest::No);
         fragments.sort_unstable_by_key(|fragment| fragment.pc);
         WarpState {
             fragments,

@@ -118,6 +118,7 @@ impl<'a> Lowering<'a> {
             });
         }
         if mods.take("cluster") {
+            self.uses_clusters = true;
             mods.take("aligned");
             let waits = mods.take("wait");
             if waits {

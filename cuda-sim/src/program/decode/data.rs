@@ -34,6 +34,7 @@ impl<'a> Lowering<'a> {
                 })
             }
             "mapa" => {
+                self.uses_clusters = true;
                 mods.take("shared::cluster");
                 let ty = mods.ty()?;
                 let wide = ty.is_wide();

@@ -48,6 +48,8 @@ pub(in crate::program) struct Lowering<'a> {
     pub(super) shared_bytes: u64,
     pub(super) dynamic_align: u64,
     pub(super) local_bytes: u64,
+    /// Some instruction is about clusters of blocks.
+    pub(in crate::program) uses_clusters: bool,
 }
 
 /// Meaning of a name.
@@ -120,6 +122,7 @@ impl<'a> Lowering<'a> {
             shared_bytes: 0,
             dynamic_align: 16,
             local_bytes: 0,
+            uses_clusters: false,
         }
     }
 

@@ -82,10 +82,7 @@ impl Lowering<'_> {
             local_bytes: self.local_bytes.next_multiple_of(16) as u32,
             max_threads: function.max_threads.unwrap_or(1024).min(1024),
             cluster: function.cluster,
-            meets_its_cluster: self
-                .code
-                .iter()
-                .any(|instruction| matches!(instruction.op, Op::ClusterBarrier { .. })),
+            uses_clusters: self.uses_clusters,
             resources: None,
             counted_at: groups.counted_at,
             files,

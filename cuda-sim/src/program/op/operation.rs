@@ -328,7 +328,7 @@ pub(crate) enum Op {
         a: R,
     },
 
-    // Matrices of a warpgroup: exec/operations/wgmma/
+    // Matrices of a warpgroup: exec/block/warpgroup.rs, exec/operations/mma/warpgroup/
     WarpgroupProduct(WarpgroupProduct),
     /// No instruction: a part of the operands of the product that follows.
     Accumulators(Accumulators),

@@ -91,7 +91,7 @@ fn load(
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         checks.check_initialisation(warp, begun, barrier)?;
         moved.each_stretch(shared, |bytes| {
-            checks.async_write(warp, memory, begun, bytes)
+            checks.async_write(warp, memory, begun, [bytes])
         })?;
     }
     let lane_copy = LaneCopy {
@@ -133,7 +133,7 @@ fn store(
     if let Some(begun) = begin(warp, worker, engine) {
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         transfer::each_read_stretch(moved, shared, |bytes| {
-            checks.async_read(warp, memory, &begun, bytes)
+            checks.async_read(warp, memory, &begun, [bytes])
         })?;
         let thread = thread(warp.number, lane);
         worker.copies.bulk.begin(thread, begun);
@@ -173,11 +173,11 @@ fn within(
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         let [read, written] = [from, shared].map(|start| start..start + moved.bytes);
         checks.check_initialisation(warp, begun, barrier)?;
-        checks.async_read(warp, memory, begun, read)?;
+        checks.async_read(warp, memory, begun, [read])?;
         if copy.reduction.is_some() {
-            checks.async_read(warp, memory, begun, written.clone())?;
+            checks.async_read(warp, memory, begun, [written.clone()])?;
         }
-        checks.async_write(warp, memory, begun, written)?;
+        checks.async_write(warp, memory, begun, [written])?;
     }
     let lane_copy = LaneCopy {
         lane,

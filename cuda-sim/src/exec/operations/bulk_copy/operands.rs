@@ -4,7 +4,7 @@ use crate::exec::access::lane_operands::lane_place;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::checks::ranges::LaneRange;
-use crate::exec::cluster::RANK;
+use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::operations::bulk_copy::rows::{Moved, Row};
@@ -151,18 +151,28 @@ pub(super) fn shared_address(
     lane: u32,
 ) -> Result<u64, Trap> {
     let (_, at) = lane_place(warp.registers, address, lane as usize);
-    let cluster = worker.cluster.as_ref();
-    let [own, blocks] = cluster.map_or([0, 1], |cluster| [cluster.rank, cluster.peers.len()]);
-    match (at >> RANK).checked_sub(1) {
-        Some(rank) if rank == own as u64 => Ok(at % (1 << RANK)),
-        Some(rank) if rank < blocks as u64 => {
-            let what = format!(
-                "lies in shared memory of block {rank} of the cluster; the simulator makes bulk copies within one block"
-            );
+    let Some(cluster) = &worker.cluster else {
+        return Ok(at);
+    };
+    let blocks = cluster.peers.len();
+    match block_rank(at) {
+        None => Ok(at),
+        Some((rank, at)) if rank == cluster.rank => Ok(at),
+        Some((rank, _)) if rank < blocks => {
+            let what = format!("{name} in shared memory of block {rank} of the cluster");
+            Err(beyond_block(what, lane))
+        }
+        Some((rank, _)) => {
+            let what = format!("is in block {rank} of a cluster of {blocks}");
             Err(bad(name, what, lane))
         }
-        _ => Ok(at),
     }
+}
+
+/// The fault of a copy that the simulator does not make.
+fn beyond_block(what: String, lane: u32) -> Trap {
+    let text = format!("cp.async.bulk with {what}: it makes bulk copies within one block");
+    LaneFault::new(FaultKind::UnknownInstruction { text }, lane)
 }
 
 /// Checks that each row of device memory that a copy accesses lies in one live allocation.
@@ -224,22 +234,25 @@ fn too_large(map: &TensorMap, behind: u64) -> Option<usize> {
     })
 }
 
-/// Checks a multicast's mask of blocks, which may name the own one.
+/// Checks a multicast's mask of blocks, which may name the own one only.
 pub(super) fn check_blocks(
     warp: &ActiveWarp<'_>,
     worker: &HostThread<'_>,
     copy: &BulkCopy,
     lane: u32,
 ) -> Result<(), Trap> {
-    let own = worker.cluster.as_ref().map_or(0, |cluster| cluster.rank);
+    let cluster = worker.cluster.as_ref();
+    let [own, blocks] = cluster.map_or([0, 1], |cluster| [cluster.rank, cluster.peers.len()]);
     let mask = warp.registers.read::<u32>(copy.blocks)[lane as usize];
     if mask == OWN_BLOCK || mask & 0xffff == 1 << own {
         return Ok(());
     }
-    let what = format!(
-        "is {mask:#x}; the simulator makes bulk copies within one block, here the one of rank {own}"
-    );
-    Err(bad("ctaMask", what, lane))
+    if !(1..1 << blocks).contains(&(mask & 0xffff)) {
+        let what = format!("is {mask:#x}, in a cluster of {blocks}");
+        return Err(bad("ctaMask", what, lane));
+    }
+    let what = format!("ctaMask {mask:#x} in the block of rank {own}");
+    Err(beyond_block(what, lane))
 }
 
 fn check_multiple(name: &'static str, at: u64, bytes: u64, lane: u32) -> Result<(), Trap> {

@@ -48,7 +48,8 @@ impl Moved {
                 start,
                 bytes: length,
                 inside: 0..length,
-                device: device + start,
+                // Beyond the end of all addresses, it is in no allocation either.
+                device: device.saturating_add(start),
             }
         };
         Moved {

@@ -1,0 +1,87 @@
+//! Blocks whose warps cannot go on, and the faults of those that never will.
+
+use super::{Block, BlockFault, State, fault};
+use crate::exec::checks::engines::Engine;
+use crate::exec::host_thread::HostThread;
+use crate::exec::operations::mbarrier;
+use crate::exec::warp::Warp;
+use crate::fault::FaultKind;
+use crate::program::Kernel;
+use crate::program::op::Op;
+
+/// How often warps that rest at a `try_wait` are asked to go on. Then they count their tries, or do
+/// something else in between, and rest no more.
+const MAX_ASKS: u32 = 64;
+
+impl Block {
+    /// Has warps that rest at a `try_wait` go on, as if they had rested for long enough: they may
+    /// have something else to do. False if there are none, or if they have been asked and came back
+    /// to rest.
+    pub(super) fn ask_again(&mut self) -> bool {
+        if self.asked || !self.warps.iter().any(Warp::rests) {
+            return false;
+        }
+        self.asked = true;
+        self.asks += 1;
+        let restless = self.asks > MAX_ASKS;
+        let resting = self.warps.iter_mut().filter(|warp| warp.rests());
+        resting.for_each(|warp| warp.stop_resting(restless));
+        true
+    }
+
+    /// The fault of a block that ends while a bulk copy may still read its shared memory.
+    pub(super) fn unfinished_copy(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
+        let clocks = &worker.checks.shared.clocks;
+        let open = |&warp: &usize| clocks.unfinished(Engine::BulkGroups { warp });
+        let warp = (0..self.warps.len()).find(|warp| open(warp).is_some())?;
+        let pc = open(&warp)?;
+        Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+    }
+
+    /// The warps that wait for phases of mbarriers, and the addresses of these.
+    fn phase_waits(&self, kernel: &Kernel) -> Vec<(u32, u64)> {
+        let address = |w: usize| {
+            let waits = self.states[w] == State::Ready;
+            let pc = self.warps[w].phase_wait().filter(|_| waits)?;
+            let Op::Mbarrier(op) = kernel.code[pc as usize].op else {
+                return None;
+            };
+            let lane = self.warps[w].position().1.trailing_zeros() & 31;
+            Some((
+                w as u32,
+                mbarrier::address(&self.warps[w].registers, &op, lane),
+            ))
+        };
+        (0..self.warps.len()).filter_map(address).collect()
+    }
+
+    /// The fault of a block whose warps wait for ever: where the first of those is that wait for an
+    /// mbarrier, otherwise the first one.
+    pub(super) fn deadlock(&self, kernel: &Kernel, worker: &HostThread<'_>) -> BlockFault {
+        let states = || self.states.iter().enumerate();
+        let at_mbarrier = states().find_map(|(w, s)| match s {
+            State::Ready => Some((w, self.warps[w].phase_wait()?, self.warps[w].position().1)),
+            State::Waiting { .. } | State::AtProduct { .. } | State::Finished => None,
+        });
+        if at_mbarrier.is_none()
+            && let Some(fault) = self.waits_for_warpgroup()
+        {
+            return fault;
+        }
+        let at_barrier = || {
+            states().find_map(|(w, s)| match s {
+                State::Waiting { pc, .. } => Some((w, *pc, self.warps[w].waiting())),
+                State::Ready | State::AtProduct { .. } | State::Finished => None,
+            })
+        };
+        let waiting = at_mbarrier.or_else(at_barrier);
+        let (w, pc, mask) = waiting.unwrap_or((0, 0, self.warps[0].waiting()));
+        let kind = match kernel.code[pc as usize].op {
+            Op::SetMaxRegisters { count, .. } => worker.registers.exhausted(count.into()),
+            _ => FaultKind::Deadlock {
+                barriers: mbarrier::waited_for(&worker.memory, &self.phase_waits(kernel)),
+            },
+        };
+        fault(w, pc, mask, kind, None)
+    }
+}

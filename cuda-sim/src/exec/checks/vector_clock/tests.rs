@@ -1,0 +1,228 @@
+use super::*;
+use crate::exec::checks::engines::Engine;
+
+#[test]
+fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
+    let mut order = BlockClocks::default();
+    order.start(3, 0);
+    let before = order.clock(0);
+    assert!(!order.has_seen(1, 0, before));
+    order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    assert!(order.has_seen(1, 0, before));
+    assert!(!order.has_seen(2, 0, before));
+    assert!(!order.has_seen(1, 0, order.clock(0)));
+}
+
+#[test]
+fn who_arrives_passes_on_and_learns_nothing() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let (producer, consumer) = (order.clock(0), order.clock(1));
+    let mut view = Past::default();
+    order.arrive(0, &mut view);
+    order.release([1].into_iter(), [].into_iter(), &view);
+    assert!(order.has_seen(1, 0, producer));
+    assert!(!order.has_seen(1, 0, order.clock(0)));
+    assert!(!order.has_seen(0, 1, consumer));
+}
+
+#[test]
+fn what_one_barrier_taught_the_next_passes_on() {
+    let mut order = BlockClocks::default();
+    order.start(3, 0);
+    let first = order.clock(0);
+    order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    order.release([1, 2].into_iter(), [].into_iter(), &Past::default());
+    assert!(order.has_seen(2, 0, first));
+}
+
+#[test]
+fn time_ends_in_a_long_block_and_accuses_nobody() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    order.now = MAX_TIME - 2;
+    for round in 0..5 {
+        order.sync_warp(0, u32::MAX, u32::MAX);
+        let before = order.clock(0);
+        assert!(before <= MAX_TIME);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        assert!(order.has_seen(1, 0, before), "round {round}");
+    }
+    assert!(order.is_worn());
+}
+
+#[test]
+fn lanes_that_meet_in_groups_pass_on_what_they_know() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let before = order.clock(1);
+    order.sync_warp(1, 0x0000_00ff, u32::MAX);
+    let between = order.clock(1);
+    order.sync_warp(1, 0x0000_0ff0, u32::MAX);
+    let knows = |lane: u32, other: u32, time: u32| order.thread_has_seen(1, lane, 32 + other, time);
+    assert!(knows(9, 5, between) && knows(9, 0, before));
+    assert!(!knows(9, 0, between) && !knows(0, 9, before));
+    assert!(!knows(16, 0, before) && !order.has_met_any(1, 16, before));
+    assert!(order.has_met_any(1, 0, before) && !order.has_met_any(1, 0, between));
+}
+
+#[test]
+fn a_flag_needs_the_fence_before_it() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let early = order.clock(0);
+    order.write_flag(0, 64);
+    order.read_flag(1, 64, None);
+    assert!(!order.has_seen(1, 0, early));
+    order.fence(7, 0, false);
+    order.write_flag(0, 64);
+    order.read_flag(1, 68, None);
+    assert!(!order.has_seen(1, 0, early));
+    order.read_flag(1, 64, None);
+    assert!(order.has_seen(1, 0, early));
+    assert!(!order.has_seen(1, 0, order.clock(0)));
+}
+
+#[test]
+fn a_wait_acquires_the_phases_that_are_over() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    order.start_mbarrier(0, 8, 0);
+    let first = order.clock(0);
+    order.arrive_at_mbarrier(0, 8, true, false);
+    order.pass_mbarrier(1, 8);
+    assert!(!order.has_seen(1, 0, first));
+    let second = order.clock(0);
+    order.arrive_at_mbarrier(0, 8, true, true);
+    let third = order.clock(0);
+    order.arrive_at_mbarrier(0, 8, true, false);
+    order.pass_mbarrier(1, 8);
+    assert!(order.has_seen(1, 0, first) && order.has_seen(1, 0, second));
+    assert!(!order.has_seen(1, 0, third));
+    order.arrive_at_mbarrier(0, 8, false, true);
+    order.pass_mbarrier(1, 8);
+    assert!(order.has_seen(1, 0, third) && !order.has_seen(1, 0, order.clock(0)));
+}
+
+#[test]
+fn a_relaxed_arrival_releases_what_came_before_the_fence() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    order.start_mbarrier(0, 8, 0);
+    let first = order.clock(0);
+    order.fence(7, 0, false);
+    let second = order.clock(0);
+    order.arrive_at_mbarrier(0, 8, false, true);
+    order.pass_mbarrier(1, 8);
+    assert!(order.has_seen(1, 0, first) && !order.has_seen(1, 0, second));
+}
+
+const COPY: Engine = Engine::Barrier(8);
+
+#[test]
+fn who_waits_for_the_phase_of_a_copy_comes_behind_it_and_nobody_else() {
+    let mut order = BlockClocks::default();
+    order.start(3, 0);
+    order.start_mbarrier(0, 8, 0);
+    let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+    let copied = order.clock(engine);
+    order.release([0, 1, 2].into_iter(), [].into_iter(), &Past::default());
+    assert!(order.has_open_engines());
+    assert!((0..3).all(|warp| !order.has_seen(warp, engine, copied)));
+    assert!((0..3).all(|warp| order.floor(warp) < copied));
+    order.complete_on_mbarrier(8, Some((engine, copied)), false);
+    order.pass_mbarrier(1, 8);
+    assert!(!order.has_seen(1, engine, copied));
+    order.arrive_at_mbarrier(0, 8, true, true);
+    order.pass_mbarrier(1, 8);
+    assert!(order.has_seen(1, engine, copied) && !order.has_seen(2, engine, copied));
+    order.release([1, 2].into_iter(), [].into_iter(), &Past::default());
+    assert!(order.has_seen(2, engine, copied) && !order.has_seen(0, engine, copied));
+    assert!(order.has_open_engines());
+    order.pass_mbarrier(0, 8);
+    assert!(!order.has_open_engines());
+}
+
+#[test]
+fn a_copy_sees_what_its_issuer_saw_and_its_proxy_what_a_fence_passed_on() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let stored = order.clock(1);
+    order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+    assert!(order.has_seen(engine, 1, stored) && !order.proxy_sees(engine, 32, stored));
+    // By the issuer, behind the barrier.
+    order.fence_proxy(0);
+    let late = order.clock(1);
+    order.begin_async(COPY, 0..1, 0);
+    assert!(order.proxy_sees(engine, 32, stored) && !order.proxy_sees(engine, 32, late));
+    // By the writer, before it.
+    order.fence_proxy(1);
+    order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    order.begin_async(COPY, 0..1, 0);
+    assert!(order.proxy_sees(engine, 32, late));
+}
+
+#[test]
+fn copies_of_one_engine_are_not_ordered() {
+    let mut order = BlockClocks::default();
+    order.start(1, 0);
+    let (engine, first) = order.begin_async(COPY, 0..1, 7).unwrap();
+    let begun = order.clock(engine);
+    let (_, second) = order.begin_async(COPY, 0..1, 9).unwrap();
+    assert!(first != second && !order.has_seen(engine, engine, begun));
+    assert_eq!(order.unfinished(COPY), Some(9));
+    order.wait_async(0, engine, begun);
+    assert_eq!(order.unfinished(COPY), Some(9));
+    order.wait_async(0, engine, order.clock(engine));
+    assert_eq!(order.unfinished(COPY), None);
+}
+
+#[test]
+fn an_initialisation_is_seen_behind_either_fence() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    for (fence, at) in [
+        (BlockClocks::fence_mbarrier_init as fn(&mut _, _), 8),
+        (BlockClocks::fence_proxy, 16),
+    ] {
+        order.start_mbarrier(1, at, 5);
+        let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+        assert_eq!(order.unseen_initialisation(engine, at), Some(5));
+        fence(&mut order, 1);
+        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+        order.begin_async(COPY, 0..1, 0);
+        assert_eq!(order.unseen_initialisation(engine, at), None);
+    }
+}
+
+#[test]
+fn only_a_fence_for_the_device_releases_to_other_blocks() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let early = order.clock(0);
+    order.fence(7, 0, false);
+    assert!(order.write_flag(0, 64).has_only_times_of(7));
+    order.fence(7, 0, true);
+    let mut other = BlockClocks::default();
+    other.start(2, order.now());
+    assert!(!other.other_blocks(1).knows(7, 0, early));
+    other.read_flag(1, 64, Some(order.write_flag(0, 64)));
+    let knows =
+        |other: &BlockClocks, warp, block, by| other.other_blocks(warp).knows(block, by, early);
+    assert!(knows(&other, 1, 7, 0) && !knows(&other, 0, 7, 0));
+    assert!(!knows(&other, 1, 7, 1) && !knows(&other, 1, 6, 0));
+    other.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    assert!(knows(&other, 0, 7, 0));
+    assert!(!other.other_blocks(0).knows(7, 0, order.clock(0)));
+}
+
+#[test]
+fn a_fence_before_a_barrier_and_a_flag_behind_it_release() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    let early = order.clock(1);
+    order.fence(7, 1, true);
+    order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    assert!(order.write_flag(0, 64).knows(7, 1, early));
+}
