@@ -23,6 +23,8 @@ pub(crate) struct OtherSide {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OtherAccess {
     pub side: OtherSide,
+    /// Its warp; if there are several, that of one thread.
+    pub warp: usize,
     pub write: bool,
 }
 

@@ -104,7 +104,7 @@ impl LaunchAttempt {
             Some(seed) => permutation::place(number, self.launch.blocks(), seed),
             None => number,
         };
-        block.start(&self.launch, self.launch.index(place), now);
+        self.start_at(block, self.launch.index(place), now);
     }
 
     /// Makes the block of this rank ready to run, of the cluster `number` in the order in which
@@ -122,7 +122,12 @@ impl LaunchAttempt {
         let [i, j, _] = cluster;
         let within = [rank % i, rank / i % j, rank / i / j];
         let index = std::array::from_fn(|axis| first[axis] * cluster[axis] + within[axis]);
+        self.start_at(block, index, now);
+    }
+
+    fn start_at(&self, block: &mut Block, index: [u32; 3], now: u32) {
         block.start(&self.launch, index, now);
+        block.checks.clocks.serial = self.serial(block);
     }
 
     /// Serial number of a block in the records of memory.
@@ -231,8 +236,8 @@ impl LaunchAttempt {
                 race.other.source = source;
                 race.other.thread = other.thread.map(|thread| self.thread(thread));
                 race.other.block = match (race.access.space, other.block) {
-                    (MemoryKind::Global, block) => block.map(|n| self.launch.index(u64::from(n))),
-                    _ => Some(here),
+                    (MemoryKind::Shared, None) => race.within_block.then_some(here),
+                    (_, block) => block.map(|n| self.launch.index(u64::from(n))),
                 };
                 let threads: u64 = self.launch.block.iter().map(|&n| u64::from(n)).product();
                 let number =

@@ -273,6 +273,11 @@ impl FaultKind {
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"
             }
+            FaultKind::Race(race)
+                if race.access.space == MemoryKind::Shared && !race.within_block =>
+            {
+                "blocks of a cluster meet at barrier.cluster, or arrive at each other's mbarriers: one of these must lie between the two accesses"
+            }
             FaultKind::Race(race) if race.within_block => {
                 "a __syncthreads() is missing between the two accesses (within a warp, a __syncwarp())"
             }

@@ -149,71 +149,6 @@ fn warps_of_a_block_are_ordered_by_what_they_wait_for() {
     assert!(matches!(*kind, FaultKind::Race(_)), "{kind:?}");
 }
 
-/// Each block of a cluster copies for itself, by its own cluster address too; another block's
-/// shared memory is refused by name.
-#[test]
-fn blocks_of_a_cluster_copy_for_themselves() {
-    let stream = stream();
-    let host = noise(3, 64);
-    let data = stream.clone_htod(&host).unwrap();
-    let meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
-    for (blocks, target) in [(1, "0"), (2, "%cluster_ctarank")] {
-        let out = stream.alloc_zeros::<u8>(64 * blocks as usize).unwrap();
-        let body = format!(
-            "mov.u32 %r40, {target};\nmov.u32 %r41, %cluster_ctarank;\nmov.u32 %r42, 1;\nshl.b32 %r42, %r42, %r41;\n\
-             cvt.u16.u32 %h1, %r42;\nmapa.shared::cluster.u32 %r43, %r1, %r40;\nmapa.shared::cluster.u32 %r44, %r0, %r40;\n\
-             mul.wide.u32 %d5, %r41, 64;\nadd.u64 %d3, %d3, %d5;\n\
-             mbarrier.init.shared.b64 [%r0], 1;\nfence.mbarrier_init.release.cluster;\n{meet}\
-             mbarrier.arrive.expect_tx.shared.b64 _, [%r0], 64;\n\
-             cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r43], [%d2], 64, [%r44], %h1;\n\
-             {WAIT}{}{meet}",
-            dump(64)
-        );
-        let run = |body: &str| {
-            Run {
-                data: address(&data, &stream),
-                out: address(&out, &stream),
-                blocks,
-                cluster: blocks,
-                ..Run::one(body)
-            }
-            .launch()
-        };
-        assert_eq!(run(&body), Ok(()));
-        let wanted = host.repeat(blocks as usize);
-        assert!(stream.clone_dtoh(&out).unwrap() == wanted);
-        if blocks == 2 {
-            let rank = "mov.u32 %r40, %cluster_ctarank;";
-            let mask = "shl.b32 %r42, %r42, %r41;";
-            // What a GPU does, and the simulator does not.
-            for (from, to, words) in [
-                (
-                    rank,
-                    "mov.u32 %r40, 1;",
-                    "dstMem in shared memory of block 1",
-                ),
-                (mask, "mov.u32 %r42, 3;", "ctaMask 0x3"),
-            ] {
-                match *run(&body.replace(from, to)).unwrap_err() {
-                    FaultKind::UnknownInstruction { text } => {
-                        assert!(text.contains(words), "{text}")
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            for (from, to, operand) in [
-                (rank, "mov.u32 %r40, 2;", "dstMem"),
-                (mask, "mov.u32 %r42, 5;", "ctaMask"),
-            ] {
-                match *run(&body.replace(from, to)).unwrap_err() {
-                    FaultKind::BadBulkCopy { operand: found, .. } => assert_eq!(found, operand),
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-    }
-}
-
 /// A block of 32 warps leaves the vector clocks no place for its copies: they are not checked, but
 /// they end phases and order those who wait.
 #[test]
@@ -244,31 +179,6 @@ fn a_block_of_all_warps_waits_for_a_copy() {
         assert!(stream.clone_dtoh(&out).unwrap() == host);
     }
     cuda_sim::set_seed(None);
-}
-
-/// What one block stores in another one's shared memory, that one may copy from there behind the
-/// barrier.
-#[test]
-fn a_block_copies_what_another_one_stored() {
-    let stream = stream();
-    let data = stream.alloc_zeros::<u32>(32).unwrap();
-    let meet = "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n";
-    let body = format!(
-        "mov.u32 %r40, %cluster_ctarank;\nxor.b32 %r41, %r40, 1;\nmapa.shared::cluster.u32 %r42, %r1, %r41;\n{meet}\
-         mov.u32 %r43, 0;\nstore:\nadd.u32 %r44, %r42, %r43;\nst.shared::cluster.u32 [%r44], %r40;\n\
-         add.u32 %r43, %r43, 4;\nsetp.lt.u32 %p4, %r43, 64;\n@%p4 bra store;\nfence.proxy.async;\n{meet}\
-         mul.wide.u32 %d5, %r40, 64;\nadd.u64 %d2, %d2, %d5;\n{STORE}{meet}"
-    );
-    let result = Run {
-        data: address(&data, &stream),
-        blocks: 2,
-        cluster: 2,
-        ..Run::one(&body)
-    }
-    .launch();
-    assert_eq!(result, Ok(()));
-    let wanted: Vec<u32> = (0..32).map(|i| 1 - i / 16).collect();
-    assert_eq!(stream.clone_dtoh(&data).unwrap(), wanted);
 }
 
 /// A block may copy its tile to where it came from: nothing is in doubt. Other threads of the block

@@ -3,6 +3,7 @@
 //! One thread begins the copies, so that nothing depends on what orders threads.
 
 mod bytes;
+mod clusters;
 mod encode;
 mod faults;
 mod launches;

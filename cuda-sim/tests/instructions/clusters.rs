@@ -255,6 +255,100 @@ fn lanes_come_to_the_barrier_one_after_the_other() {
     cuda_sim::set_seed(None);
 }
 
+/// Shared memory of another block, with what orders the two sides and without.
+#[test]
+fn accesses_of_two_blocks_are_ordered_or_race() {
+    let store = "@%p1 st.shared.u32 [%r0], %r4;\n";
+    let load = "ld.shared::cluster.u32 %r10, [%r9];\n";
+    let put = "@%p1 st.shared::cluster.u32 [%r9], %r4;\n";
+    let add = "@%p1 red.shared::cluster.add.u32 [%r9], 1;\n";
+    let get = "ld.shared.u32 %r10, [%r0];\n";
+    let relaxed = "barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n";
+    let warp = "bar.warp.sync 0xffffffff;\n";
+    // Before and behind the first access, which the first barrier allows, and the last.
+    for (first, between, second, races) in [
+        (store, MEET, load, None),
+        (store, warp, load, Some((false, true))),
+        (load, MEET, store, None),
+        (load, warp, store, Some((true, false))),
+        (put, MEET, get, None),
+        (put, warp, get, Some((false, true))),
+        (get, MEET, put, None),
+        (get, warp, put, Some((true, false))),
+        (put, warp, store, Some((true, true))),
+        (add, warp, add, None),
+        (add, MEET, get, None),
+        (add, warp, get, Some((false, true))),
+        (put, "", put, None),
+        (store, relaxed, load, Some((false, true))),
+    ] {
+        let body = format!(
+            "setp.eq.u32 %p1, %r1, 0;\nmov.u32 %r10, 0;\n@%p1 st.shared.u32 [%r0], %r10;\n{MEET}{NEXT}\
+             {first}{between}{second}{MEET}"
+        );
+        for seed in [None, Some(1), Some(2)] {
+            cuda_sim::set_seed(seed);
+            let what = format!("{first}{between}{second}{seed:?}");
+            match (run([2, 1, 1], [2, 1, 1], &body), races) {
+                (Ok(_), None) => {}
+                (Err(kind), Some(sides)) => match *kind {
+                    FaultKind::Race(race) => {
+                        // Which side comes first depends on the order of the blocks.
+                        let found = (race.access.write, race.other.write);
+                        assert!(
+                            found == sides || found == (sides.1, sides.0),
+                            "{what}: {race:?}"
+                        );
+                        assert!(!race.within_block, "{what}: {race:?}");
+                        assert!(
+                            race.other.block.is_some()
+                                && (race.other.thread.is_some() || !race.other.write),
+                            "{what}: {race:?}"
+                        );
+                    }
+                    other => panic!("{what}: {other:?}"),
+                },
+                (result, _) => panic!("{what}: {result:?}"),
+            }
+        }
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// A block sets a flag in another one's shared memory, or in its own: both are seen.
+#[test]
+fn flags_in_shared_memory_order_blocks() {
+    let at = |rank: u32| format!("mapa.shared::cluster.u32 %r9, %r0, {rank};\n");
+    for home in [0, 1] {
+        for (release, acquire, is_ordered) in [
+            (".release.cluster", ".acquire.cluster", true),
+            (".relaxed.cluster", ".acquire.cluster", false),
+        ] {
+            // Block 0 stores a word in its own memory and sets the flag; block 1 reads the word.
+            let body = format!(
+                "setp.ne.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r2, 0;\nmov.u32 %r10, 0;\n@!%p1 st.shared.u32 [%r0], %r10;\n\
+                 @!%p1 st.shared.u32 [%r0+8], %r10;\n{MEET}{}@%p1 bra END;\nmov.u32 %r11, 77;\n@!%p2 bra READ;\n\
+                 st.shared.u32 [%r0+8], %r11;\nst{release}.shared::cluster.u32 [%r9], %r11;\nbra END;\n\
+                 READ:\nld{acquire}.shared::cluster.u32 %r12, [%r9];\nsetp.eq.u32 %p3, %r12, 0;\n@%p3 bra READ;\n\
+                 mapa.shared::cluster.u32 %r13, %r0, 0;\nld.shared::cluster.u32 %r14, [%r13+8];\nst.global.u32 [%d1], %r14;\n\
+                 END:\n{MEET}",
+                at(home)
+            );
+            for seed in [None, Some(1), Some(2)] {
+                cuda_sim::set_seed(seed);
+                match run([2, 1, 1], [2, 1, 1], &body) {
+                    Ok(out) => assert!(is_ordered && out[32] == 77, "{home} {release} {seed:?}"),
+                    Err(kind) => assert!(
+                        !is_ordered && matches!(*kind, FaultKind::Race(_)),
+                        "{home} {release} {seed:?}: {kind:?}"
+                    ),
+                }
+            }
+        }
+    }
+    cuda_sim::set_seed(None);
+}
+
 #[test]
 fn mistakes_are_told() {
     let read = "ld.shared::cluster.u32 %r10, [%r9];\n";

@@ -11,6 +11,7 @@ use crate::exec::checks::device_memory::DeviceMemoryChecks;
 use crate::exec::checks::happens_before::{self, Accessor};
 use crate::exec::checks::shared_memory::{Problem, SharedMemoryChecks};
 use crate::exec::checks::unwritten_bytes::{LoadedBytes, unwritten_fault};
+use crate::exec::checks::vector_clock::SharedSide;
 use crate::exec::lane_fault::{LaneFault, OtherAccess, OtherSide, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::fault::{Agent, BadCopy, FaultKind, Race, RaceSide};
@@ -335,7 +336,11 @@ impl Checks<'_> {
             warp,
             checked.memory,
             seen,
-            OtherAccess { side, write: true },
+            OtherAccess {
+                side,
+                warp: warp.number,
+                write: true,
+            },
         );
         if let FaultKind::Race(race) = &mut fault.kind {
             race.at_once = true;
@@ -348,10 +353,10 @@ impl Checks<'_> {
         if !self.enabled {
             return;
         }
-        let (block, clocks) = (self.device.records.serial, &mut self.shared.clocks);
+        let clocks = &mut self.shared.clocks;
         match fence {
-            Fence::Block => clocks.fence(block, warp, false),
-            Fence::Device => clocks.fence(block, warp, true),
+            Fence::Block => clocks.fence(warp, false),
+            Fence::Device => clocks.fence(warp, true),
             Fence::AsyncProxy => clocks.fence_proxy(warp),
             Fence::MbarrierInit => clocks.fence_mbarrier_init(warp),
         }
@@ -521,16 +526,25 @@ impl Checks<'_> {
         seen: LaneAccess,
         other: OtherAccess,
     ) -> Trap {
+        let SharedSide {
+            side,
+            by: whose,
+            is_here,
+        } = match seen.space {
+            MemorySpace::Shared => self.shared.clocks.side_of(other),
+            _ => SharedSide {
+                side: other.side,
+                by: Agent::Thread,
+                is_here: other.side.block == Some(self.device.records.number()),
+            },
+        };
         let kind = FaultKind::Race(Race {
             access: memory.bad_access(warp, seen.space, seen.write, (seen.at, seen.bytes), None),
             by,
             // The rest is filled in where blocks and lines are known.
             other: RaceSide {
                 write: other.write,
-                by: match seen.space {
-                    MemorySpace::Shared => self.shared.clocks.agent_of(other.side.thread),
-                    _ => Agent::Thread,
-                },
+                by: whose,
                 source: None,
                 block: None,
                 thread: None,
@@ -538,13 +552,12 @@ impl Checks<'_> {
             at_once: false,
             adjacent: false,
             update: false,
-            within_block: seen.space == MemorySpace::Shared
-                || other.side.block == Some(self.device.records.number()),
+            within_block: is_here,
         });
         Box::new(LaneFault {
             kind,
             lane: seen.lane,
-            other: Some(self.shared.clocks.thread_side(other.side)),
+            other: Some(side),
         })
     }
 }

@@ -13,10 +13,12 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::LaneAccess;
+use crate::exec::checks::device_clock::DeviceClock;
 use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::Accessor;
 use crate::exec::checks::shared_ranges::RangeProblem;
 use crate::exec::checks::unwritten_bytes::unwritten_fault;
+use crate::exec::checks::vector_clock::Visitor;
 use crate::exec::lane_fault::{LaneFault, OtherSide, Trap};
 use crate::fault::{Agent, FaultKind};
 use crate::program::op::MemorySpace;
@@ -38,6 +40,7 @@ impl Engine {
         match self {
             Engine::Barrier(_) | Engine::BulkGroups { .. } => Agent::BulkCopy,
             Engine::Products { .. } => Agent::Product,
+            Engine::Visitor { .. } => Agent::Thread,
         }
     }
 }
@@ -57,6 +60,50 @@ impl Checks<'_> {
             pc,
             place,
             time: place.map_or(0, |(place, _)| clocks.clock(place)),
+        }
+    }
+
+    /// A warp of another block of the cluster has begun an operation in this one.
+    pub(crate) fn receive_async(
+        &mut self,
+        visitor: &Visitor,
+        engine: Engine,
+        pc: u32,
+    ) -> AsyncOperation {
+        let clocks = &mut self.shared.clocks;
+        let place = clocks.receive(visitor, engine, pc);
+        AsyncOperation {
+            engine,
+            pc,
+            place,
+            time: place.map_or(0, |(place, _)| clocks.clock(place)),
+        }
+    }
+
+    /// What the operation did, for those in other blocks who learn that it has ended.
+    pub(crate) fn done(&self, operation: &AsyncOperation) -> DeviceClock {
+        let place = operation.place;
+        place.map_or_else(DeviceClock::default, |(place, _)| {
+            self.shared.clocks.done_at(place, operation.time)
+        })
+    }
+
+    /// The operation of a visitor has completed its bytes on the mbarrier at this address, whose
+    /// phase is over if it `ends`.
+    pub(crate) fn complete_for(
+        &mut self,
+        visitor: &Visitor,
+        operation: &AsyncOperation,
+        barrier: u64,
+        ends: bool,
+    ) {
+        let clocks = &mut self.shared.clocks;
+        match operation.place {
+            Some((place, _)) => clocks.arrive_at_mbarrier(place, barrier, true, ends),
+            None => {
+                clocks.meet(visitor);
+                clocks.complete_on_mbarrier(barrier, None, ends);
+            }
         }
     }
 

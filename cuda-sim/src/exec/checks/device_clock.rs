@@ -51,6 +51,13 @@ impl DeviceClock {
         time <= clocks.floor || of_block()
     }
 
+    /// Up to which time the past of each warp of a block is known, if it is told apart.
+    pub(crate) fn times_of(&self, block: u32) -> Option<&WarpTimes> {
+        let blocks = &self.0.as_ref()?.blocks;
+        let at = blocks.binary_search_by_key(&block, |entry| entry.0).ok()?;
+        Some(&blocks[at].1)
+    }
+
     /// Adds what `other` knows. True if that is more.
     pub(crate) fn merge(&mut self, other: &DeviceClock) -> bool {
         let Some(more) = &other.0 else { return false };

@@ -297,11 +297,13 @@ impl<'j> Judged<'j> {
     }
 
     fn other_side(&self, record: u64, write: bool) -> OtherAccess {
+        let thread = (record & THREAD) as u32;
         let side = OtherSide {
             pc: (record >> PC) as u32 & NO_PC,
-            thread: (record & MANY == 0).then_some((record & THREAD) as u32),
+            thread: (record & MANY == 0).then_some(thread),
             block: Some((record >> SERIAL) as u32 - self.records.marks.first),
         };
-        OtherAccess { side, write }
+        let warp = thread as usize / 32;
+        OtherAccess { side, warp, write }
     }
 }

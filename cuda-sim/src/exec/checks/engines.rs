@@ -1,5 +1,5 @@
-//! Engines: what runs behind the warps' backs, as bulk copies and products of warpgroups do. Each
-//! has a place in the vector clocks ([`super::vector_clock`]) behind those of the warps.
+//! Engines: what runs behind the warps' backs, as bulk copies and products of warpgroups do, and
+//! warps of other blocks of the cluster. Each has a place in the vector clocks ([`super::vector_clock`]) behind those of the warps.
 
 use std::collections::VecDeque;
 
@@ -14,6 +14,8 @@ pub(crate) enum Engine {
     Products { warpgroup: usize },
     /// Copies in the bulk groups of a warp's threads.
     BulkGroups { warp: usize },
+    /// A warp of another block of the cluster, whose number in the launch is `block`.
+    Visitor { block: u32, warp: usize },
 }
 
 /// The engines of a block. Where warps and engines are more than there are places, engines share
@@ -85,10 +87,13 @@ impl Engines {
         warp >= self.first || time <= self.places[place - self.first].visible[warp]
     }
 
-    /// An engine at a place.
-    pub(super) fn at(&self, place: usize) -> Option<Engine> {
-        let found = self.engines.iter().find(|(_, known)| *known == place);
-        found.map(|(engine, _)| *engine)
+    /// The engines at a place.
+    pub(super) fn at(&self, place: usize) -> impl Iterator<Item = Engine> {
+        let here = self
+            .engines
+            .iter()
+            .filter(move |(_, known)| *known == place);
+        here.map(|(engine, _)| *engine)
     }
 
     /// The places, from the first.

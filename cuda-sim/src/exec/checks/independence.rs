@@ -64,6 +64,7 @@ const DOUBT: OtherAccess = OtherAccess {
         thread: None,
         block: None,
     },
+    warp: 0,
     write: true,
 };
 

@@ -563,10 +563,12 @@ fn record(time: u32, access: Accessor, bytes: u64) -> u64 {
 }
 
 pub(super) fn other_side(record: u64, write: bool) -> OtherAccess {
+    let thread = (record & THREAD) as u32;
     let side = OtherSide {
         pc: (record >> PC) as u32 & NO_PC,
-        thread: (record & MANY == 0).then_some((record & THREAD) as u32),
+        thread: (record & MANY == 0).then_some(thread),
         block: None,
     };
-    OtherAccess { side, write }
+    let warp = thread as usize / 32;
+    OtherAccess { side, warp, write }
 }

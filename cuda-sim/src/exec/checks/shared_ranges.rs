@@ -55,7 +55,11 @@ impl SharedMemoryChecks {
             if let Err((_, problem)) = result {
                 let other = match problem {
                     Problem::Race(other) => other,
-                    Problem::InFlight(side) => OtherAccess { side, write: true },
+                    Problem::InFlight(side) => OtherAccess {
+                        side,
+                        warp: 0,
+                        write: true,
+                    },
                 };
                 return Err((word, RangeProblem::Race(other)));
             }

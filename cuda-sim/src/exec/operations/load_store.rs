@@ -13,7 +13,8 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::locate::{AccessParts, peer};
+use crate::exec::operations::locate::AccessParts;
+use crate::exec::operations::peers::at_part;
 use crate::exec::registers::Registers;
 use crate::program::op::{Access, AccessKind, MemorySpace, Op, R, Type};
 
@@ -27,36 +28,16 @@ pub(crate) fn execute(
     match op {
         Op::Load { access, address, d } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
-                let enabled = worker.checks.enabled && part.peer.is_none();
-                if enabled && access.is_partial() {
-                    let (checks, checked) = worker.checked(access, &part);
-                    checks.load_used(warp, checked)?;
-                } else if enabled && !is_on_record(warp, worker, access, &part) {
-                    let (checks, checked) = worker.checked(access, &part);
-                    checks.load(warp, checked)?;
-                }
-                load(warp.registers, worker, access, d, &part);
-                if enabled && access.order.is_strong() {
-                    let (checks, checked) = worker.checked(access, &part);
-                    checks.read_flags(warp, checked);
-                }
+                at_part(warp, worker, access, &part, |warp, worker| {
+                    load_part(warp, worker, access, d, &part)
+                })?;
             }
         }
         Op::Store { access, address, a } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Store)? {
-                let enabled = worker.checks.enabled && part.peer.is_none();
-                if enabled {
-                    let (checks, checked) = worker.checked(access, &part);
-                    checks.store(warp, checked, a)?;
-                }
-                if worker.checks.enabled {
-                    mark_written(worker, access, &part)?;
-                }
-                store(warp.registers, worker, access, a, &part);
-                if enabled && worker.patterns[access.site as usize].overlaps {
-                    let (checks, checked) = worker.checked(access, &part);
-                    checks.equal_stores(warp, checked, a)?;
-                }
+                at_part(warp, worker, access, &part, |warp, worker| {
+                    store_part(warp, worker, access, a, &part)
+                })?;
             }
         }
         _ => unreachable!("not a load or store"),
@@ -64,18 +45,49 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// Notes that what lanes store to another block's shared memory is written.
-fn mark_written(
+/// Checks a part of a load, and makes it.
+#[inline(always)]
+fn load_part(
+    warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     access: &Access,
+    d: &[Option<R>; 4],
     part: &AccessPart,
 ) -> Result<(), Trap> {
-    let Some(rank) = part.peer else { return Ok(()) };
-    let deltas = worker.patterns[access.site as usize].deltas.0;
-    for lane in lanes(part.mask) {
-        let start = part.first.wrapping_add_signed(i64::from(deltas[lane]));
-        let records = &mut peer(worker, rank, part.mask)?.checks;
-        records.mark_written(start..start + u64::from(access.bytes()));
+    let enabled = worker.checks.enabled;
+    if enabled && access.is_partial() {
+        let (checks, checked) = worker.checked(access, part);
+        checks.load_used(warp, checked)?;
+    } else if enabled && !is_on_record(warp, worker, access, part) {
+        let (checks, checked) = worker.checked(access, part);
+        checks.load(warp, checked)?;
+    }
+    load(warp.registers, worker, access, d, part);
+    if enabled && access.order.is_strong() {
+        let (checks, checked) = worker.checked(access, part);
+        checks.read_flags(warp, checked);
+    }
+    Ok(())
+}
+
+/// Checks a part of a store, and makes it.
+#[inline(always)]
+fn store_part(
+    warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    access: &Access,
+    a: &[R; 4],
+    part: &AccessPart,
+) -> Result<(), Trap> {
+    let enabled = worker.checks.enabled;
+    if enabled {
+        let (checks, checked) = worker.checked(access, part);
+        checks.store(warp, checked, a)?;
+    }
+    store(warp.registers, worker, access, a, part);
+    if enabled && worker.patterns[access.site as usize].overlaps {
+        let (checks, checked) = worker.checked(access, part);
+        checks.equal_stores(warp, checked, a)?;
     }
     Ok(())
 }

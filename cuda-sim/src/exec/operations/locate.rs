@@ -5,11 +5,11 @@ use crate::exec::access::address_space;
 use crate::exec::access::lane_operands::lane_address;
 use crate::exec::access::part::AccessPart;
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::block::Block;
 use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
+use crate::exec::operations::peers::peer;
 use crate::exec::registers::Registers;
 use crate::fault::{BadAccess, FaultKind};
 use crate::program::op::{Access, AccessKind, Address, MemorySpace};
@@ -160,7 +160,7 @@ fn place(
         MemorySpace::Shared => {
             let shared = match part.peer {
                 None => worker.memory.shared.pointer(),
-                Some(rank) => peer(worker, rank, part.mask)?.shared.pointer(),
+                Some(rank) => peer(&mut worker.cluster, rank, part.mask)?.shared.pointer(),
             };
             part.host = shared as u64 + part.first;
         }
@@ -173,22 +173,6 @@ fn place(
         }
     }
     Ok(())
-}
-
-/// Another block of the cluster, whose shared memory lanes access.
-pub(crate) fn peer<'w>(
-    worker: &'w mut HostThread<'_>,
-    rank: usize,
-    mask: u32,
-) -> Result<&'w mut Block, Trap> {
-    let none = || FaultKind::BadCluster {
-        what: format!("there is no block {rank} in a cluster of 1"),
-    };
-    let peer = match &mut worker.cluster {
-        Some(cluster) => cluster.peer(rank),
-        None => Err(none()),
-    };
-    peer.map_err(|kind| LaneFault::new(kind, mask.trailing_zeros() & 31))
 }
 
 /// Looks for the allocation that holds the access, and remembers it. Of lanes in several

@@ -11,10 +11,11 @@ use crate::exec::block_memory::BlockMemory;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::locate::{AccessParts, peer};
+use crate::exec::operations::locate::AccessParts;
+use crate::exec::operations::peers::{peer, set_out};
 use crate::exec::registers::Registers;
 use crate::fault::{FaultKind, WaitedBarrier};
-use crate::program::op::{AccessKind, Address, Arrival, Fence, Mbarrier, MbarrierOp, MemorySpace};
+use crate::program::op::{AccessKind, Address, Arrival, Mbarrier, MbarrierOp, MemorySpace};
 
 /// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the
 /// phase's parity, bytes that the phase waits for, and a mark that unset memory does not have.
@@ -230,7 +231,7 @@ pub(crate) fn execute(
             if worker.checks.enabled
                 && let Some(rank) = part.peer
             {
-                arrive_at_peer(worker, warp.number, (rank, at), releases, ends)?;
+                arrive_at_peer(warp, worker, lane as u32, (rank, at), [releases, ends])?;
             } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
@@ -310,24 +311,51 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
 
 /// A warp arrives at a barrier of another block of the cluster.
 fn arrive_at_peer(
+    warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
-    warp: usize,
+    lane: u32,
     (rank, at): (usize, u64),
-    releases: bool,
-    ends: bool,
+    [releases, ends]: [bool; 2],
 ) -> Result<(), Trap> {
-    if releases {
-        worker.checks.fence(warp, Fence::Device);
-    }
-    let visible = worker.checks.shared.clocks.other_blocks(warp).clone();
-    let clocks = &mut peer(worker, rank, 1)?.checks.clocks;
-    clocks.arrive_from_outside(at, &visible, ends);
+    let visitor = set_out(warp, worker, releases);
+    let (number, pc) = (warp.number, warp.pc);
+    let clocks = &mut peer(&mut worker.cluster, rank, warp.mask)?.checks.clocks;
+    let engine = visitor.engine();
+    let knowledge = match clocks.receive(&visitor, engine, pc) {
+        None => {
+            clocks.complete_on_mbarrier(at, None, ends);
+            clocks.meet(&visitor)
+        }
+        Some((place, _)) => {
+            if clocks.may_precede_initialisation(place, at) {
+                return Err(bad(lane, UNORDERED.to_owned()));
+            }
+            clocks.arrive_at_mbarrier(place, at, releases, ends);
+            clocks.send_off(place)
+        }
+    };
+    worker.checks.shared.clocks.come_back(number, &knowledge);
     Ok(())
 }
 
 /// Checks that a copy may complete bytes on the barrier at `at` of shared memory.
 pub(crate) fn check(
     warp: &mut ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    at: u64,
+    lane: u32,
+) -> Result<(), Trap> {
+    find(warp, worker, at, lane)?;
+    if worker.checks.enabled {
+        let memory = &worker.memory;
+        worker.checks.synchronise_word(warp, memory, at, lane)?;
+    }
+    Ok(())
+}
+
+/// Checks that there is a barrier at `at` of shared memory.
+pub(crate) fn find(
+    warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     at: u64,
     lane: u32,
@@ -342,14 +370,10 @@ pub(crate) fn check(
     if !at.is_multiple_of(BARRIER_BYTES) {
         return Err(LaneFault::new(FaultKind::Misaligned(access()), lane));
     }
-    if Barrier::from_word(word_at(worker, at).load(Relaxed)).is_none() {
-        return Err(bad(lane, NO_BARRIER.to_owned()));
+    match Barrier::from_word(word_at(worker, at).load(Relaxed)) {
+        Some(_) => Ok(()),
+        None => Err(bad(lane, NO_BARRIER.to_owned())),
     }
-    if worker.checks.enabled {
-        let memory = &worker.memory;
-        worker.checks.synchronise_word(warp, memory, at, lane)?;
-    }
-    Ok(())
 }
 
 /// A copy has completed so many bytes on the barrier at `at`, which [`check`] has looked at. True

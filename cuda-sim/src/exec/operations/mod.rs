@@ -2,7 +2,8 @@
 //!
 //! Registers alone: `integer`, `bits`, `float` (`rounding`), `half`, `byte_float`, `data`,
 //! `predicate`. Between lanes: `lanes`, `mma`, `matrix_rows`. Memory: `load_store` (`locate` finds
-//! and checks the addresses, `word_access` is the short way for words), `atomic`. Text: `print`.
+//! and checks the addresses, `word_access` is the short way for words), `atomic`; `peers` for other
+//! blocks of the cluster. Text: `print`.
 //! Asynchronous copies: `async_copy`, and `bulk_copy` by the tensor memory accelerator; barriers in
 //! shared memory: `mbarrier`.
 
@@ -22,6 +23,7 @@ pub(crate) mod locate;
 pub(crate) mod matrix_rows;
 pub(crate) mod mbarrier;
 pub(crate) mod mma;
+pub(crate) mod peers;
 pub(crate) mod predicate;
 pub(crate) mod print;
 mod rounding;

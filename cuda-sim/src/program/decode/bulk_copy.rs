@@ -6,7 +6,7 @@ use super::operands::{Mods, Operands, given, items};
 use crate::program::instruction::Constant;
 use crate::program::lower::Lowering;
 use crate::program::op::{
-    Address, Atomic, BulkCopy, Extent, HalfAtomic, IntBinary, MemorySpace, OWN_BLOCK, Op, R,
+    Address, Atomic, BulkCopy, Extent, HalfAtomic, IntBinary, MemorySpace, NO_MASK, Op, R,
     Reducing, Route, Side, Type,
 };
 use crate::ptx::Operand;
@@ -107,7 +107,7 @@ impl<'a> Lowering<'a> {
         given(has_policy.then(&mut next), |policy| {
             self.source(policy?, Type::U64)
         })?;
-        let own_block = self.number(OWN_BLOCK);
+        let no_mask = self.number(NO_MASK);
         Some(Op::BulkCopy(BulkCopy {
             route,
             source,
@@ -115,7 +115,7 @@ impl<'a> Lowering<'a> {
             extent: extent?,
             reduction,
             barrier,
-            blocks: blocks.unwrap_or(own_block),
+            blocks: blocks.unwrap_or(no_mask),
             site: 0,
         }))
     }
@@ -141,7 +141,7 @@ impl<'a> Lowering<'a> {
             extent: Extent::Map,
             reduction: None,
             barrier: None,
-            blocks: self.number(OWN_BLOCK),
+            blocks: self.number(NO_MASK),
             site: 0,
         }))
     }

@@ -17,14 +17,14 @@ pub(crate) struct BulkCopy {
     pub reduction: Option<Reducing>,
     /// `mbar`: gets the bytes of copies to shared memory.
     pub barrier: Option<Side>,
-    /// `ctaMask` of a multicast; [`OWN_BLOCK`] without one.
+    /// `ctaMask` of a multicast; [`NO_MASK`] without one.
     pub blocks: R,
     /// Number of the read within the kernel's memory accesses. The write has the next one.
     pub site: u32,
 }
 
-/// A mask of blocks that stands for none.
-pub(crate) const OWN_BLOCK: u32 = 1 << 16;
+/// Stands for the lack of a mask: no bit of 16 is in it.
+pub(crate) const NO_MASK: u32 = 1 << 16;
 
 /// An address in a register. An operation has no room for more offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) enum Route {
     Load,
     /// Shared memory to device memory.
     Store,
-    /// Within the shared memory of the block.
+    /// From the shared memory of the block to itself, or to that of another one of the cluster.
     Within,
     /// To the second-level cache: addresses are checked, and nothing else happens.
     Prefetch,

@@ -22,7 +22,7 @@ mod warpgroup;
 
 pub(crate) use arithmetic::*;
 pub(crate) use async_copy::{AsyncCopy, CopySide};
-pub(crate) use bulk_copy::{BulkCopy, Extent, OWN_BLOCK, Reducing, Route, Side};
+pub(crate) use bulk_copy::{BulkCopy, Extent, NO_MASK, Reducing, Route, Side};
 pub use class::Class;
 pub(crate) use class::TensorUnit;
 pub(crate) use dispatch_form::{Form, with_forms};

@@ -5,8 +5,10 @@
 use std::ops::Range;
 
 use super::{BlockClocks, Past, merge_proxied};
+use crate::exec::checks::device_clock::WarpTimes;
 use crate::exec::checks::engines::Engine;
-use crate::exec::lane_fault::OtherSide;
+use crate::exec::checks::happens_before::thread;
+use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::fault::Agent;
 
 impl BlockClocks {
@@ -28,18 +30,34 @@ impl BlockClocks {
         let place = self.engines.place(engine)?;
         let mut all = Past::default();
         issuers.clone().for_each(|warp| all.merge(&self.past(warp)));
+        let visible = all.proxied.map_or([0; 32], |visible| *visible);
+        let number = self.begin_at(place, all.view, visible, pc);
+        issuers.for_each(|warp| self.begin_interval(warp));
+        self.find_floors();
+        Some((place, number))
+    }
+
+    /// An operation begins at a place, behind what `view` says, and sees ordinary accesses up to
+    /// `visible`. Returns a number in the place of a lane.
+    pub(super) fn begin_at(
+        &mut self,
+        place: usize,
+        view: WarpTimes,
+        visible: WarpTimes,
+        pc: u32,
+    ) -> u32 {
         if self.seen.len() <= place {
             self.seen.resize(place + 1, [0; 32]);
         }
-        self.seen[place] = all.view;
+        self.seen[place] = view;
         self.begin_interval(place);
-        let visible = all.proxied.map_or([0; 32], |visible| *visible);
-        let number = self.engines.begin(place, self.now, pc, visible);
-        issuers.for_each(|warp| self.begin_interval(warp));
+        self.engines.begin(place, self.now, pc, visible)
+    }
+
+    pub(super) fn find_floors(&mut self) {
         (0..self.warps)
             .chain(self.engines.places())
             .for_each(|row| self.find_floor(row));
-        Some((place, number))
     }
 
     /// True if the newest operation at `place` sees what thread `other` stored at `time`.
@@ -67,18 +85,50 @@ impl BlockClocks {
         self.seen[..self.warps].iter().any(open)
     }
 
-    /// Who a thread of a record is, which may stand for an engine.
-    pub(crate) fn agent_of(&self, thread: Option<u32>) -> Agent {
-        let engine = thread.and_then(|thread| self.engines.at(thread as usize / 32));
-        engine.map_or(Agent::Thread, Engine::agent)
-    }
-
-    /// The side of a race without its thread, if that stands for an engine.
-    pub(crate) fn thread_side(&self, side: OtherSide) -> OtherSide {
-        let is_real = |thread: &u32| (*thread as usize) < 32 * self.warps;
-        OtherSide {
-            thread: side.thread.filter(is_real),
+    /// The side of a race in shared memory, whose thread may stand for an engine: then it is
+    /// nobody's, or one of another block.
+    pub(crate) fn side_of(&self, other: OtherAccess) -> SharedSide {
+        let side = other.side;
+        let here = SharedSide {
+            side,
+            by: Agent::Thread,
+            is_here: true,
+        };
+        let mut engines = self.engines.at(other.warp);
+        let Some(engine) = engines.next() else {
+            return here;
+        };
+        let nobody = OtherSide {
+            thread: None,
             ..side
+        };
+        match engine {
+            Engine::Visitor { block, warp } => SharedSide {
+                side: match engines.next() {
+                    None => OtherSide {
+                        thread: side.thread.map(|lane| thread(warp, lane % 32)),
+                        block: Some(block),
+                        ..side
+                    },
+                    // One of several.
+                    Some(_) => nobody,
+                },
+                is_here: false,
+                ..here
+            },
+            _ => SharedSide {
+                side: nobody,
+                by: engine.agent(),
+                ..here
+            },
         }
     }
+}
+
+/// Whose the side of a race in shared memory is.
+pub(crate) struct SharedSide {
+    pub side: OtherSide,
+    pub by: Agent,
+    /// It is in the block whose memory it is.
+    pub is_here: bool,
 }

@@ -2,7 +2,6 @@
 //! initialised.
 
 use super::{BlockClocks, Past};
-use crate::exec::checks::device_clock::DeviceClock;
 
 /// Clock that arrivals at a barrier in shared memory released.
 #[derive(Default)]
@@ -94,16 +93,6 @@ impl BlockClocks {
         }
         if releases {
             self.begin_interval(warp);
-        }
-    }
-
-    /// A warp of another block of the cluster arrives at a barrier. It releases what it knows of
-    /// all blocks. The phase is over, if it `ends`.
-    pub(crate) fn arrive_from_outside(&mut self, address: u64, visible: &DeviceClock, ends: bool) {
-        let phases = self.mbarriers.entry(address).or_default();
-        phases.present.visible.merge(visible);
-        if ends {
-            phases.end();
         }
     }
 

@@ -12,13 +12,16 @@
 
 mod asynchronous;
 mod mbarriers;
+mod visitors;
 
 use std::collections::HashMap;
 
 use crate::exec::checks::device_clock::{DeviceClock, WarpTimes, merge};
 use crate::exec::checks::engines::Engines;
 use crate::exec::lane_mask::lanes as of_mask;
+pub(crate) use asynchronous::SharedSide;
 use mbarriers::Phases;
+pub(crate) use visitors::Visitor;
 
 /// Clock of a warp: the accesses that come before a moment.
 #[derive(Clone, Default)]
@@ -65,6 +68,8 @@ fn merge_proxied(known: &mut Proxied, more: &Proxied) {
 
 #[derive(Default)]
 pub(crate) struct BlockClocks {
+    /// The block's serial number in the records of device memory.
+    pub serial: u32,
     now: u32,
     warps: usize,
     /// When each warp's present interval began.
@@ -204,9 +209,18 @@ impl BlockClocks {
     /// The warp learns that this comes before what it does next.
     fn learn(&mut self, warp: usize, past: &Past) {
         merge(&mut self.seen[warp], &past.view);
-        self.visible[warp].merge(&past.visible);
+        self.learn_visible(warp, &past.visible);
         merge_proxied(&mut self.proxied[warp], &past.proxied);
         self.find_floor(warp);
+    }
+
+    /// The warp learns of other blocks, and what these know of its own.
+    fn learn_visible(&mut self, warp: usize, visible: &DeviceClock) {
+        if self.visible[warp].merge(visible)
+            && let Some(own) = visible.times_of(self.serial)
+        {
+            merge(&mut self.seen[warp], own);
+        }
     }
 
     /// Clock that a barrier passes on for `warp`, which has arrived and goes on without waiting.
@@ -233,15 +247,15 @@ impl BlockClocks {
         let met = || waiting.clone().chain(gone.clone());
         if met().count() == self.warps {
             let mut visible = passed_on.visible.clone();
-            self.visible.iter().for_each(|more| {
+            self.visible[..self.warps].iter().for_each(|more| {
                 visible.merge(more);
             });
-            self.visible.fill(visible);
+            self.visible[..self.warps].fill(visible);
             let mut proxied = passed_on.proxied.clone();
-            self.proxied
+            self.proxied[..self.warps]
                 .iter()
                 .for_each(|more| merge_proxied(&mut proxied, more));
-            self.proxied.fill(proxied);
+            self.proxied[..self.warps].fill(proxied);
             let mut seen = [self.now; 32];
             for engine in self.engines.places() {
                 let rows = self.seen[..self.warps].iter().chain([&passed_on.view]);
@@ -264,13 +278,13 @@ impl BlockClocks {
         false
     }
 
-    /// The warp, one of block `block`, ran a fence: what comes before is released by its next flag
+    /// The warp ran a fence: what comes before is released by its next flag
     /// to its block, or to the whole device. Behind a barrier, another warp's flag releases it to
     /// the device, too.
-    pub(crate) fn fence(&mut self, block: u32, warp: usize, device: bool) {
+    pub(crate) fn fence(&mut self, warp: usize, device: bool) {
         let past = self.past(warp);
         if device {
-            self.visible[warp].merge(&DeviceClock::one_block(block, past.view));
+            self.visible[warp].merge(&DeviceClock::one_block(self.serial, past.view));
         }
         self.fenced[warp] = Some(past);
         self.begin_interval(warp);
@@ -289,7 +303,7 @@ impl BlockClocks {
     /// blocks have released `others`. A fence behind it is not asked for.
     pub(crate) fn read_flag(&mut self, warp: usize, address: u64, others: Option<&DeviceClock>) {
         if let Some(others) = others {
-            self.visible[warp].merge(others);
+            self.learn_visible(warp, others);
         }
         if let Some(past) = self.flags.get(&address).cloned() {
             self.learn(warp, &past);

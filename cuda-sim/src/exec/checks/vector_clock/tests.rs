@@ -74,7 +74,7 @@ fn a_flag_needs_the_fence_before_it() {
     order.write_flag(0, 64);
     order.read_flag(1, 64, None);
     assert!(!order.has_seen(1, 0, early));
-    order.fence(7, 0, false);
+    order.fence(0, false);
     order.write_flag(0, 64);
     order.read_flag(1, 68, None);
     assert!(!order.has_seen(1, 0, early));
@@ -110,7 +110,7 @@ fn a_relaxed_arrival_releases_what_came_before_the_fence() {
     order.start(2, 0);
     order.start_mbarrier(0, 8, 0);
     let first = order.clock(0);
-    order.fence(7, 0, false);
+    order.fence(0, false);
     let second = order.clock(0);
     order.arrive_at_mbarrier(0, 8, false, true);
     order.pass_mbarrier(1, 8);
@@ -200,10 +200,11 @@ fn an_initialisation_is_seen_behind_either_fence() {
 fn only_a_fence_for_the_device_releases_to_other_blocks() {
     let mut order = BlockClocks::default();
     order.start(2, 0);
+    order.serial = 7;
     let early = order.clock(0);
-    order.fence(7, 0, false);
+    order.fence(0, false);
     assert!(order.write_flag(0, 64).has_only_times_of(7));
-    order.fence(7, 0, true);
+    order.fence(0, true);
     let mut other = BlockClocks::default();
     other.start(2, order.now());
     assert!(!other.other_blocks(1).knows(7, 0, early));
@@ -221,8 +222,77 @@ fn only_a_fence_for_the_device_releases_to_other_blocks() {
 fn a_fence_before_a_barrier_and_a_flag_behind_it_release() {
     let mut order = BlockClocks::default();
     order.start(2, 0);
+    order.serial = 7;
     let early = order.clock(1);
-    order.fence(7, 1, true);
+    order.fence(1, true);
     order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
     assert!(order.write_flag(0, 64).knows(7, 1, early));
+}
+
+/// Warp 0 tells another block, whose answer warp 1 gets: so it knows what warp 0 did.
+#[test]
+fn what_others_know_of_the_own_block_comes_back() {
+    let mut order = BlockClocks::default();
+    order.start(2, 0);
+    order.serial = 7;
+    let before = order.clock(0);
+    order.fence(0, true);
+    let told = order.write_flag(0, 64).clone();
+    assert!(!order.has_seen(1, 0, before));
+    order.read_flag(1, 128, Some(&told));
+    assert!(order.has_seen(1, 0, before) && !order.has_seen(1, 0, order.clock(0)));
+}
+
+/// A visitor knows of the block what its own warp knows; what it did there is known to those who
+/// hear of it.
+#[test]
+fn visitors_are_ordered_by_what_their_warps_know() {
+    let [mut here, mut there] = [3, 4].map(|serial| {
+        let mut order = BlockClocks::default();
+        order.start(2, 0);
+        order.serial = serial;
+        order
+    });
+    let before = there.clock(1);
+    let come = |here: &mut BlockClocks, there: &mut BlockClocks, warp| {
+        let visitor = here.set_out(0, warp, true);
+        let (place, _) = there.receive(&visitor, visitor.engine(), 5).unwrap();
+        here.come_back(warp, &there.send_off(place));
+        place
+    };
+    let place = come(&mut here, &mut there, 0);
+    let visited = there.clock(place);
+    assert!(!there.has_seen(place, 1, before) && !there.has_seen(1, place, visited));
+    // The block tells warp 0 of the other one, but not its warp 1.
+    there.fence(1, true);
+    here.read_flag(0, 64, Some(there.write_flag(1, 64)));
+    let place = come(&mut here, &mut there, 0);
+    assert!(there.has_seen(place, 1, before) && there.has_seen(place, place, visited));
+    let other = come(&mut here, &mut there, 1);
+    assert!(other != place && !there.has_seen(other, 1, before));
+    assert!(!there.has_seen(other, place, visited));
+    // The own barrier tells it.
+    here.release([0, 1].into_iter(), [].into_iter(), &Past::default());
+    let other = come(&mut here, &mut there, 1);
+    assert!(there.has_seen(other, 1, before) && there.has_seen(other, place, visited));
+    // What the visitors did comes back with what they release.
+    let last = there.clock(other);
+    here.fence(1, true);
+    there.read_flag(0, 128, Some(here.write_flag(1, 128)));
+    assert!(there.has_seen(0, other, last) && !there.has_seen(1, other, last));
+}
+
+/// Where there is no place for it, all know all.
+#[test]
+fn a_visitor_without_a_place_is_never_accused() {
+    let mut here = BlockClocks::default();
+    here.start(1, 0);
+    let mut there = BlockClocks::default();
+    there.start(32, 0);
+    there.serial = 1;
+    let visitor = here.set_out(0, 0, false);
+    assert!(there.receive(&visitor, visitor.engine(), 5).is_none());
+    let before = there.clock(9);
+    let knowledge = there.meet(&visitor);
+    assert!(knowledge.knows(1, 9, before) && !knowledge.knows(1, 9, there.clock(9)));
 }

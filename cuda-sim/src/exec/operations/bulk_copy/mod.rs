@@ -7,9 +7,10 @@
 //!    thread that begins it.
 //! 2. The engine begins; what it reads and writes of shared memory is checked.
 //! 3. The bytes move, row by row ([`rows`]).
-//! 4. The engine completes the bytes on the barrier, or the copy belongs to the thread's open bulk
-//!    group.
+//! 4. The engine completes the bytes on the barrier ([`arrival`]), or the copy belongs to the
+//!    thread's open bulk group.
 
+mod arrival;
 mod operands;
 mod reduction;
 mod rows;
@@ -22,10 +23,12 @@ use crate::exec::checks::happens_before::thread;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
-use crate::exec::operations::mbarrier;
 use crate::program::op::{AccessKind, BulkCopy, Extent, Route};
 
-use operands::{check_blocks, check_device, moved, shared_address, shared_side, tensor_map};
+use arrival::{Content, arrive};
+use operands::{
+    SharedPlace, blocks, check_device, moved, not_simulated, shared_place, shared_side, tensor_map,
+};
 use rows::{Moved, Row};
 
 /// A copy of one lane, whose operands are checked.
@@ -81,28 +84,24 @@ fn load(
     let moved = &moved(warp, worker, copy, (name, &copy.source.address()), lane)?;
     let [read, write] = copy.sites();
     let target = ("dstMem", &copy.target.address());
-    let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
-    check_blocks(warp, worker, copy, lane)?;
-    check_device(warp, worker, moved, false, lane)?;
+    let target = shared_side(warp, worker, target, moved, (write, true), lane)?;
     let barrier = barrier(warp, worker, copy, lane)?;
-    let all = transfer::check_reads(warp, worker, moved, lane)?;
-    let begun = begin(warp, worker, Engine::Barrier(barrier));
-    if let Some(begun) = &begun {
-        let (checks, memory) = (&mut worker.checks, &worker.memory);
-        checks.check_initialisation(warp, begun, barrier)?;
-        moved.each_stretch(shared, |bytes| {
-            checks.async_write(warp, memory, begun, [bytes])
-        })?;
-    }
+    let blocks = blocks(warp, worker, copy, [target, barrier], lane)?;
+    check_device(warp, worker, moved, false, lane)?;
+    let content = Content::Device {
+        is_written: transfer::check_reads(warp, worker, moved, lane)?,
+    };
     let lane_copy = LaneCopy {
         lane,
         moved,
-        shared,
+        shared: target.at,
     };
-    transfer::load(warp, worker, &lane_copy, !all);
+    for block in blocks {
+        let barrier = SharedPlace { block, ..barrier };
+        arrive(warp, worker, &lane_copy, &content, barrier, write)?;
+    }
     count_device(worker, read, AccessKind::Load, moved);
-    worker.counters.count_bulk_shared(write, moved.bytes);
-    complete(warp, worker, begun, barrier, moved.bytes)
+    Ok(())
 }
 
 fn store(
@@ -118,7 +117,8 @@ fn store(
     let moved = &moved(warp, worker, copy, (name, &copy.target.address()), lane)?;
     let [read, write] = copy.sites();
     let source = ("srcMem", &copy.source.address());
-    let shared = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    let source = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    let shared = source.own("srcMem", lane)?;
     check_device(warp, worker, moved, true, lane)?;
     let lane_copy = LaneCopy {
         lane,
@@ -164,36 +164,34 @@ fn within(
     let moved = &moved(warp, worker, copy, ("srcMem", &copy.source.address()), lane)?;
     let [read, write] = copy.sites();
     let source = ("srcMem", &copy.source.address());
-    let from = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    let source = shared_side(warp, worker, source, moved, (read, false), lane)?;
+    let from = source.own("srcMem", lane)?;
     let target = ("dstMem", &copy.target.address());
-    let shared = shared_side(warp, worker, target, moved, (write, true), lane)?;
+    let target = shared_side(warp, worker, target, moved, (write, true), lane)?;
     let barrier = barrier(warp, worker, copy, lane)?;
-    let begun = begin(warp, worker, Engine::Barrier(barrier));
-    if let Some(begun) = &begun {
+    if target.block != barrier.block {
+        return Err(not_simulated("dstMem and mbar in different blocks", lane));
+    }
+    let reading = begin(warp, worker, Engine::Barrier(barrier.address()));
+    if let Some(reading) = &reading {
         let (checks, memory) = (&mut worker.checks, &worker.memory);
-        let [read, written] = [from, shared].map(|start| start..start + moved.bytes);
-        checks.check_initialisation(warp, begun, barrier)?;
-        checks.async_read(warp, memory, begun, [read])?;
-        if copy.reduction.is_some() {
-            checks.async_read(warp, memory, begun, [written.clone()])?;
-        }
-        checks.async_write(warp, memory, begun, [written])?;
+        checks.async_read(warp, memory, reading, [from..from + moved.bytes])?;
     }
     let lane_copy = LaneCopy {
         lane,
         moved,
-        shared,
+        shared: target.at,
     };
-    match copy.reduction {
-        None => transfer::within(worker, &lane_copy, from),
-        Some(reducing) => {
-            let update = reduction::update(&lane_copy, reducing)?;
-            reduction::within(worker, &lane_copy, from, update);
-        }
-    }
+    let reducing = copy.reduction;
+    let update = reducing.map(|reducing| reduction::update(&lane_copy, reducing));
+    let source = from as usize..(from + moved.bytes) as usize;
+    let content = Content::Shared {
+        bytes: &worker.memory.shared.as_slice()[source].to_vec(),
+        update: update.transpose()?,
+        reading,
+    };
     worker.counters.count_bulk_shared(read, moved.bytes);
-    worker.counters.count_bulk_shared(write, moved.bytes);
-    complete(warp, worker, begun, barrier, moved.bytes)
+    arrive(warp, worker, &lane_copy, &content, barrier, write)
 }
 
 fn prefetch(
@@ -218,19 +216,17 @@ fn count_device(worker: &mut HostThread<'_>, site: u32, kind: AccessKind, moved:
     moved.rows.iter().map(Row::length).sum()
 }
 
-/// The barrier that gets the bytes of a copy, by its place in shared memory.
+/// The place of the barrier that gets the bytes of a copy.
 fn barrier(
-    warp: &mut ActiveWarp<'_>,
-    worker: &mut HostThread<'_>,
+    warp: &ActiveWarp<'_>,
+    worker: &HostThread<'_>,
     copy: &BulkCopy,
     lane: u32,
-) -> Result<u64, Trap> {
+) -> Result<SharedPlace, Trap> {
     let Some(barrier) = copy.barrier else {
         unreachable!("copies to shared memory have a barrier")
     };
-    let at = shared_address(warp, worker, ("mbar", &barrier.address()), lane)?;
-    mbarrier::check(warp, worker, at, lane)?;
-    Ok(at)
+    shared_place(warp, worker, ("mbar", &barrier.address()), lane)
 }
 
 fn begin(
@@ -241,25 +237,4 @@ fn begin(
     let enabled = worker.checks.enabled;
     let issuers = warp.number..warp.number + 1;
     enabled.then(|| worker.checks.begin_async(engine, issuers, warp.pc))
-}
-
-/// Completes the bytes on the barrier.
-fn complete(
-    warp: &ActiveWarp<'_>,
-    worker: &mut HostThread<'_>,
-    begun: Option<AsyncOperation>,
-    barrier: u64,
-    bytes: u64,
-) -> Result<(), Trap> {
-    worker.changed = true;
-    let lane = warp.mask.trailing_zeros() & 31;
-    let ends = mbarrier::complete_bytes(worker, barrier, bytes, lane)?;
-    if let Some(begun) = begun {
-        // Whoever waits for the copy comes behind what its thread did before: also behind the reads
-        // of device memory, which count as the thread's.
-        let clocks = &mut worker.checks.shared.clocks;
-        clocks.arrive_at_mbarrier(warp.number, barrier, true, false);
-        worker.checks.complete_on_barrier(&begun, barrier, ends);
-    }
-    Ok(())
 }

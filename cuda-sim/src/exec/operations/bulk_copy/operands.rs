@@ -4,12 +4,12 @@ use crate::exec::access::lane_operands::lane_place;
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::checks::ranges::LaneRange;
-use crate::exec::cluster::block_rank;
+use crate::exec::cluster::{RANK, block_rank};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::operations::bulk_copy::rows::{Moved, Row};
 use crate::fault::{BadTensor, FaultKind};
-use crate::program::op::{Address, BulkCopy, Extent, MemorySpace, OWN_BLOCK};
+use crate::program::op::{Address, BulkCopy, Extent, MemorySpace, NO_MASK};
 use crate::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
 
 /// Bytes by which the addresses and the size of a copy of bytes are divisible.
@@ -112,7 +112,7 @@ pub(super) fn tensor_map(
     TensorMap::from_bytes(&bytes).ok_or_else(none)
 }
 
-/// The address of shared memory that an operand holds, of the copy's accesses the one with number
+/// The place in shared memory that an operand holds, of the copy's accesses the one with number
 /// `site`.
 pub(super) fn shared_side(
     warp: &ActiveWarp<'_>,
@@ -121,8 +121,9 @@ pub(super) fn shared_side(
     moved: &Moved,
     (site, write): (u32, bool),
     lane: u32,
-) -> Result<u64, Trap> {
-    let at = shared_address(warp, worker, (name, address), lane)?;
+) -> Result<SharedPlace, Trap> {
+    let place = shared_place(warp, worker, (name, address), lane)?;
+    let at = place.at;
     let grain = match moved.map {
         None => BYTES_GRAIN,
         Some(_) => TILE_GRAIN,
@@ -132,46 +133,66 @@ pub(super) fn shared_side(
     let end = at.checked_add(moved.bytes.next_multiple_of(span));
     let (first, behind) = worker.patterns[site as usize].shared;
     if at >= first && end.is_some_and(|end| end <= behind) {
-        return Ok(at);
+        return Ok(place);
     }
     let array = worker.memory.kernel.arrays[site as usize].map(|(start, _)| start);
-    let place = (at, moved.bytes);
+    let lost = (at, moved.bytes);
     let bad = worker
         .memory
-        .bad_access(warp, MemorySpace::Shared, write, place, array);
+        .bad_access(warp, MemorySpace::Shared, write, lost, array);
     Err(LaneFault::new(FaultKind::OutOfBounds(bad), lane))
 }
 
-/// The address of shared memory that an operand holds. In a cluster, it may be that of a block by
-/// its rank.
-pub(super) fn shared_address(
+/// The place in shared memory that an operand holds. In a cluster, it may be in another block.
+pub(super) fn shared_place(
     warp: &ActiveWarp<'_>,
     worker: &HostThread<'_>,
     (name, address): (&'static str, &Address),
     lane: u32,
-) -> Result<u64, Trap> {
+) -> Result<SharedPlace, Trap> {
     let (_, at) = lane_place(warp.registers, address, lane as usize);
-    let Some(cluster) = &worker.cluster else {
-        return Ok(at);
+    let named = worker.cluster.as_ref().zip(block_rank(at));
+    let Some((cluster, (rank, at))) = named else {
+        return Ok(SharedPlace { block: None, at });
     };
     let blocks = cluster.peers.len();
-    match block_rank(at) {
-        None => Ok(at),
-        Some((rank, at)) if rank == cluster.rank => Ok(at),
-        Some((rank, _)) if rank < blocks => {
-            let what = format!("{name} in shared memory of block {rank} of the cluster");
-            Err(beyond_block(what, lane))
-        }
-        Some((rank, _)) => {
-            let what = format!("is in block {rank} of a cluster of {blocks}");
-            Err(bad(name, what, lane))
+    if rank >= blocks {
+        let what = format!("is in block {rank} of a cluster of {blocks}");
+        return Err(bad(name, what, lane));
+    }
+    let block = (rank != cluster.rank).then_some(rank);
+    Ok(SharedPlace { block, at })
+}
+
+/// A place in shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct SharedPlace {
+    /// Rank of the block, if it is another one of the cluster.
+    pub block: Option<usize>,
+    pub at: u64,
+}
+
+impl SharedPlace {
+    /// Its address, with the block if it is another one.
+    pub(super) fn address(self) -> u64 {
+        self.at + self.block.map_or(0, |rank| (rank as u64 + 1) << RANK)
+    }
+
+    /// The address, if it is in the own block.
+    pub(super) fn own(self, name: &str, lane: u32) -> Result<u64, Trap> {
+        match self.block {
+            None => Ok(self.at),
+            Some(rank) => {
+                let what = format!("{name} in shared memory of block {rank} of the cluster");
+                Err(not_simulated(&what, lane))
+            }
         }
     }
 }
 
 /// The fault of a copy that the simulator does not make.
-fn beyond_block(what: String, lane: u32) -> Trap {
-    let text = format!("cp.async.bulk with {what}: it makes bulk copies within one block");
+pub(super) fn not_simulated(what: &str, lane: u32) -> Trap {
+    let text = format!("cp.async.bulk with {what}");
     LaneFault::new(FaultKind::UnknownInstruction { text }, lane)
 }
 
@@ -234,25 +255,31 @@ fn too_large(map: &TensorMap, behind: u64) -> Option<usize> {
     })
 }
 
-/// Checks a multicast's mask of blocks, which may name the own one only.
-pub(super) fn check_blocks(
+/// The blocks to which a load copies: the one of its target, or those that a multicast's mask names.
+/// `None` is the own one.
+pub(super) fn blocks(
     warp: &ActiveWarp<'_>,
     worker: &HostThread<'_>,
     copy: &BulkCopy,
+    [target, barrier]: [SharedPlace; 2],
     lane: u32,
-) -> Result<(), Trap> {
+) -> Result<Vec<Option<usize>>, Trap> {
+    let mask = warp.registers.read::<u32>(copy.blocks)[lane as usize];
+    if mask == NO_MASK {
+        return match target.block == barrier.block {
+            true => Ok(vec![target.block]),
+            false => Err(not_simulated("dstMem and mbar in different blocks", lane)),
+        };
+    }
     let cluster = worker.cluster.as_ref();
     let [own, blocks] = cluster.map_or([0, 1], |cluster| [cluster.rank, cluster.peers.len()]);
-    let mask = warp.registers.read::<u32>(copy.blocks)[lane as usize];
-    if mask == OWN_BLOCK || mask & 0xffff == 1 << own {
-        return Ok(());
-    }
-    if !(1..1 << blocks).contains(&(mask & 0xffff)) {
+    let mask = mask & 0xffff;
+    if !(1..1 << blocks).contains(&mask) {
         let what = format!("is {mask:#x}, in a cluster of {blocks}");
         return Err(bad("ctaMask", what, lane));
     }
-    let what = format!("ctaMask {mask:#x} in the block of rank {own}");
-    Err(beyond_block(what, lane))
+    let named = (0..blocks).filter(|rank| mask >> rank & 1 != 0);
+    Ok(named.map(|rank| (rank != own).then_some(rank)).collect())
 }
 
 fn check_multiple(name: &'static str, at: u64, bytes: u64, lane: u32) -> Result<(), Trap> {

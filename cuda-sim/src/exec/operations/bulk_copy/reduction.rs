@@ -35,15 +35,13 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Combines the shared memory from `from` on with that of the target.
-pub(super) fn within(worker: &mut HostThread<'_>, copy: &LaneCopy<'_>, from: u64, update: Update) {
-    let size = u64::from(update.ty.bytes());
-    let host = worker.memory.shared.pointer() as u64;
-    for i in (0..copy.moved.bytes).step_by(size as usize) {
-        let start = (from + i) as usize;
-        let value = element(&worker.memory.shared.as_slice()[start..start + size as usize]);
-        // SAFETY: both ranges were found within shared memory, and are aligned.
-        unsafe { update.apply(host + copy.shared + i, value, 0) };
+/// Combines bytes with shared memory.
+pub(super) fn put(worker: &mut HostThread<'_>, shared: u64, bytes: &[u8], update: &Update) {
+    let size = update.ty.bytes() as usize;
+    let first = worker.memory.shared.pointer() as u64 + shared;
+    for (place, value) in (first..).step_by(size).zip(bytes.chunks_exact(size)) {
+        // SAFETY: the copy's bytes were found within shared memory, and elements are aligned.
+        unsafe { update.apply(place, element(value), 0) };
     }
 }
 

@@ -97,11 +97,10 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Copies bytes within shared memory.
-pub(super) fn within(worker: &mut HostThread<'_>, copy: &LaneCopy<'_>, from: u64) {
-    let source = from as usize..(from + copy.moved.bytes) as usize;
-    let shared = worker.memory.shared.as_mut_slice();
-    shared.copy_within(source, copy.shared as usize);
+/// Writes bytes to shared memory.
+pub(super) fn put(worker: &mut HostThread<'_>, shared: u64, bytes: &[u8]) {
+    let place = shared as usize..shared as usize + bytes.len();
+    worker.memory.shared.as_mut_slice()[place].copy_from_slice(bytes);
 }
 
 /// Calls `one` with each stretch of shared memory that a store reads, in whole words: those that
