@@ -18,7 +18,7 @@
 //         a query that sees no key.
 // p is finite in f16 as long as scores are below 2^27, as in rung 7.
 //
-// Since rung 9: what runs while products run, and a barrier for each tile of k and of v.
+// Since rung 9: what runs while products run, mbarriers of k and v apart, and setmaxnreg.
 //
 // What limits it now: by the model of an H100 latency, 0.117 ms, more than rung 9. The model knows
 // nothing of the overlap for which this rung is made: it adds up the waits for turns and tiles as
@@ -49,7 +49,7 @@ constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr float LOWEST = -3.40282347e38f;  // of all finite f32
 constexpr float ROOM = 8.0f;               // log2 of the largest p
-static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 64 == 0, "whole panels; products of 64 or 128 columns");
+static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV == 128, "whole panels; wgmma_rows has 128 columns");
 constexpr int PRODUCER_REGISTERS = 24;     // of a thread. 128 * 24 + 256 * 240 = 384 * 168: what the block has
 constexpr int CONSUMER_REGISTERS = 240;
 static_assert(BLOCK_Q == 128 && THREADS == 384, "two warpgroups of consumers, which have 64 queries, and one that produces");

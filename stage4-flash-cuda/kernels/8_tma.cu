@@ -25,7 +25,7 @@
 // 4096 x 4096) it takes 0.129 ms, rung 7 0.124 ms. Not measured on hardware.
 //
 // arch: compute_90a
-// launch: grid=2 block=160 shared=50176 pass=3,4,5,6,7,8,9,10,11
+// launch: grid=2 block=160 shared=49152 pass=3,4,5,6,7,8,9,10,11
 // define: HEAD_DIM=64 BLOCK_Q=128 BLOCK_KV=64 THREADS=160
 // args: f16[12800]=random f16[16640]=random f16[16640]=random
 // args: tensormap{0,64x100x2,box=64x128x1,swizzle=128}

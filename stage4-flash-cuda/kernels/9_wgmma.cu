@@ -16,12 +16,12 @@
 //         a query that sees no key.
 // p is finite in f16 as long as scores are below 2^27, as in rung 7.
 //
-// Since rung 8: the products.
+// Since rung 8: the products, and with them the tile. It has 128 keys, and a warp 16 queries.
 //
-// What limits it now: by the model of an H100 the tensor cores, for 89% of 0.078 ms (D = 128, 8
-// heads of 4096 x 4096). But the model lets products and softmax overlap, and a warpgroup here does
-// one after the other: its tensor cores rest unless the other warpgroup has products for them. Not
-// measured on hardware.
+// What limits it now: by the model of an H100 the tensor cores, at 82% of their peak in 0.078 ms
+// (D = 128, 8 heads of 4096 x 4096). An SM that has two of the 256 blocks multiplies for 85% of it.
+// But the model lets products and softmax overlap. A warpgroup does one after the other: its tensor
+// cores rest unless the other warpgroup has products for them. Not measured on hardware.
 //
 // arch: compute_90a
 // launch: grid=2 block=288 shared=81920 pass=3,4,5,6,7,8,9,10,11
@@ -48,7 +48,7 @@ constexpr float LOG2_E = 1.44269504f;
 constexpr float LN_2 = 0.693147181f;
 constexpr float LOWEST = -3.40282347e38f;  // of all finite f32
 constexpr float ROOM = 8.0f;               // log2 of the largest p
-static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV % 64 == 0, "whole panels; products of 64 or 128 columns");
+static_assert(HEAD_DIM % 64 == 0 && BLOCK_KV == 128, "whole panels; wgmma_rows has 128 columns");
 static_assert(BLOCK_Q % 64 == 0 && THREADS == 2 * BLOCK_Q + 32, "a warpgroup has 64 queries; one warp produces");
 
 // The place of a vector of a tile of ROWS rows: its panels lie one behind the other, and a copy

@@ -70,15 +70,7 @@ __device__ __forceinline__ void setmaxnreg_inc() {
     NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// Starts d = a b^T, or d += a b^T if it `adds`: a [64, 16], b [N, 16] f16, both read along rows.
-__device__ __forceinline__ void wgmma_rows(float (&d)[8][4], unsigned long long a, unsigned long long b, bool adds) {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" NAMES_32 "}, %32, %33, p, 1, 1, 0, 0;}"
-        : SUMS_8(0)
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
-}
-
+// Starts d = a b^T, or d += a b^T if it `adds`: a [64, 16], b [128, 16] f16, both read along rows.
 __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], unsigned long long a, unsigned long long b, bool adds) {
     asm volatile(
         "{.reg .pred p; setp.ne.b32 p, %66, 0;\n"

@@ -21,8 +21,9 @@ pub const LADDER: [Variant; 5] = [
     Variant::library(64, Tile::new(64, 64, 128)),
 ];
 
-/// The lines of `ladder --f16`, at D = 128: the last rung in f32, and those in f16. Each changes
-/// one thing, as those of [`LADDER`] do.
+/// The lines of `ladder --f16`, at D = 128: the last rung in f32, those in f16, and the library's
+/// kernel. From rung 4 to rung 7 each changes one thing, as those of [`LADDER`] do; rungs 8 to 10
+/// have other threads or tiles, too.
 pub const LADDER_F16: [Variant; 10] = [
     Variant::rung(Rung::AsyncCopy, 128),
     Variant::rung(Rung::Mma, 128),
@@ -136,6 +137,27 @@ mod tests {
             LIST == expected,
             "kernels/variants.txt should be:\n{expected}"
         );
+    }
+
+    #[test]
+    fn a_rung_runs_where_its_file_says() {
+        const DEVICES: [(i32, i32); 6] = [(7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0)];
+        for rung in Rung::ALL {
+            let kernel = format!("{}/kernels/{}", env!("CARGO_MANIFEST_DIR"), rung.file());
+            let kernel = std::fs::read_to_string(kernel).expect("the file of a rung");
+            let arch = kernel
+                .lines()
+                .find_map(|line| line.strip_prefix("// arch: "));
+            let expected: fn((i32, i32)) -> bool = match arch {
+                None => |_| true,
+                Some("compute_80") => |device| device >= (8, 0),
+                Some("compute_90a") => |device| device == (9, 0),
+                Some(other) => panic!("{rung}: {other}"),
+            };
+            for device in DEVICES {
+                assert_eq!(rung.runs_on(device), expected(device), "{rung}, {device:?}");
+            }
+        }
     }
 
     /// By the compiler's report: no committed kernel keeps a register in

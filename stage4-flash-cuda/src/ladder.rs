@@ -91,6 +91,18 @@ impl Rung {
         Self::HOPPER.contains(&self)
     }
 
+    /// True if a device of this compute capability, 7.5 or newer, runs it, as `// arch:` of its
+    /// file says.
+    pub fn runs_on(self, capability: (i32, i32)) -> bool {
+        match self {
+            Self::Flash | Self::RegisterTiles => true,
+            Self::AsyncCopy | Self::Mma | Self::Swizzle | Self::Pipeline | Self::Reuse => {
+                capability >= (8, 0)
+            }
+            Self::Tma | Self::Wgmma | Self::PingPong => capability == (9, 0),
+        }
+    }
+
     /// The options that a rung lacks.
     pub const LACKS: [Feature; 7] = [
         Feature::Window,
@@ -218,8 +230,8 @@ impl fmt::Display for Rung {
 }
 
 // ANCHOR: launch
-/// Launches a rung, and does not wait. The arguments have been checked; `T` is the
-/// type of the rung's tensors.
+/// Launches a rung that is none of [`Rung::HOPPER`], and does not wait. The arguments have been
+/// checked; `T` is the type of the rung's tensors.
 pub(crate) fn launch<T>(
     stream: &CudaStream,
     function: &CudaFunction,
@@ -235,7 +247,7 @@ pub(crate) fn launch<T>(
     builder.arg(&inputs.q).arg(&inputs.k).arg(&inputs.v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: these are the parameters of every rung, in order, and `T` is the type of its
+    // SAFETY: these are the parameters of every such rung, in order, and `T` is the type of its
     // elements. The tensors are packed and lie inside the views; `lse` is not touched if it is
     // null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
@@ -271,7 +283,9 @@ pub(crate) fn launch_with_maps<T: DeviceRepr>(
     builder.arg(&queries).arg(&k).arg(&v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
-    // SAFETY: as for `launch`; the maps describe the tensors inside the views.
+    // SAFETY: these are the parameters of every rung of `Rung::HOPPER`, in order, and `T` is the
+    // type of its elements, f16. The maps describe the packed tensors inside the views; `lse` is
+    // not touched if it is null; every block writes rows of its own.
     unsafe { builder.launch(config) }?;
     Ok(())
 }

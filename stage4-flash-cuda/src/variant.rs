@@ -35,7 +35,7 @@ pub enum Kernel {
 }
 
 impl Variant {
-    /// A rung, for one of [`Rung::HEAD_DIMS`].
+    /// A rung, for one of its [`Rung::head_dims`].
     pub const fn rung(rung: Rung, head_dim: usize) -> Self {
         Self {
             kernel: Kernel::Rung(rung),

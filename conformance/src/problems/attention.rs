@@ -230,8 +230,8 @@ impl Problem {
         }
     }
 
-    /// The same with so many columns, of which those behind the problem's own are zeros: so are
-    /// they in o.
+    /// The same with so many columns, and with the same scores: behind the problem's own columns
+    /// stand zeros, in o too. The scale becomes an option, that of the problem's own columns.
     pub fn in_columns(self, columns: usize) -> Self {
         let wide = |x: Array4<f32>| {
             let (batch, heads, rows, head_dim) = x.dim();

@@ -17,7 +17,7 @@ pub struct Problem {
     pub forward: attention::Problem,
     /// The gradient of the loss by `o`, `[B, H, nq, D]`.
     pub d_o: Array4<f32>,
-    /// Tolerance in f32, as a share of the largest element of a gradient.
+    /// Tolerance in f32, as a share of the largest element of a gradient: see [`share`].
     share: f64,
 }
 
@@ -121,9 +121,12 @@ impl super::Problem for Problem {
     }
 }
 
-/// The tolerance for the largest score of a problem. An error in a score is one of the same size in
-/// its weight, as a share. The last place of a score of 2¹⁸ is 2⁻⁵, that of one of 10⁴ is 10⁻³,
-/// that of one of 1250 is 10⁻⁴.
+/// The tolerance of a problem in f32, by the largest absolute value of its scores, with the scale:
+/// 6 · 10⁻² from 10⁵ on, 2 · 10⁻³ from 5000 on, 2 · 10⁻⁴ from 500 on, and 2 · 10⁻⁵ below. Scores of
+/// keys that a mask hides count as well.
+///
+/// An error in a score is one of the same size in its weight, as a share. The last place of a score
+/// of 2¹⁸ is 2⁻⁵, that of one of 10⁴ is 10⁻³, that of one of 1250 is 10⁻⁴.
 fn share(forward: &attention::Problem) -> f64 {
     let sizes = forward.sizes();
     let scale = forward.options.scale.unwrap_or(sizes.default_scale());

@@ -62,7 +62,7 @@ impl Exam for SoftmaxTask {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (problems, seed): (&[_], _) = match input {
-            // Rows of less than a warp, and of more than a thread may keep elements of.
+            // The last two: fewer columns than a warp has lanes, and more than threads may keep in registers.
             Input::Repeated => (&[[10, 300], [7, 129], [1, 1000], [5, 30], [1, 2500]], 0),
             Input::Timed(seed) => (&[[512, 1024]], seed),
             Input::Many => (&[[2 * MANY, 3]], 0),

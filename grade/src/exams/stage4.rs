@@ -97,7 +97,7 @@ impl Exam for Flash {
         step == Some(self.0)
     }
 
-    /// Of 13 head dimensions 4 are asked for.
+    /// Of 15 head dimensions 4 are asked for.
     fn random(&self) -> u64 {
         40
     }

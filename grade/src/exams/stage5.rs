@@ -255,7 +255,7 @@ impl Exam for DecodeTask {
             decode::counted(heads, kv_heads, head_dim, length, Dtype::F32)
         };
         let mut problems = match (input, self.0) {
-            // Rows of a warp or less, of a few, and of more columns than a block has threads.
+            // Columns, here and below: more than a warp has lanes, no more than that, and more than a block has threads.
             (Input::Repeated, Some(Step::Query)) => {
                 vec![
                     full(2, 2, 64, 200),

@@ -24,11 +24,6 @@ impl Exam for Tune {
         &Rung::LACKS
     }
 
-    /// Of 13 head dimensions 2 are asked for.
-    fn random(&self) -> u64 {
-        40
-    }
-
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
         suites::stage4::attention::<f32>(judge, rig.device, &learner(rig));
     }

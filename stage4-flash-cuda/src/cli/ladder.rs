@@ -176,25 +176,13 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     let capability = gpu::context(0)?.compute_capability()?;
     let runs = match variant.kernel {
         Kernel::TensorCores(_) => capability >= (8, 0), // the library runs another kernel there
-        Kernel::Rung(rung) => capability == (9, 0) || !Rung::HOPPER.contains(&rung),
+        Kernel::Rung(rung) => rung.runs_on(capability),
         Kernel::Library | Kernel::Converting(_) => true,
     };
     if !runs {
         return Ok("–".to_owned());
     }
     let attention = attention(variant)?;
-    let loaded = match variant.kernel {
-        Kernel::TensorCores(format) | Kernel::Converting(format) => {
-            attention.half_variant(format, variant.head_dim)
-        }
-        Kernel::Rung(_) | Kernel::Library => attention.variant(variant.head_dim),
-    };
-    match loaded {
-        Err(stage4_flash_cuda::Error::Load(gpu::Error::DeviceTooOld { .. })) => {
-            return Ok("–".to_owned());
-        }
-        loaded => loaded?,
-    };
     let stream = gpu::context(0)?.default_stream();
     let case = of_its_type(large, variant);
     let estimate = Estimator::new(&stream).estimate(&Passes::forward(attention), case, 1)?;

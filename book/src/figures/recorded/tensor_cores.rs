@@ -517,7 +517,7 @@ fn reuse(recordings: &[Recording]) -> Result<Picture> {
     Ok(drawn(c, (600, 200)))
 }
 
-/// The bars of the rungs, from the table of `ladder --f16`.
+/// The bars of rungs 4 to 7, from the table of `ladder --f16`.
 fn clocks(_: &[Recording]) -> Result<Picture> {
     const PER_CLOCK: f64 = 25.0;
     const LEFT: f64 = 172.0;
@@ -547,7 +547,7 @@ fn clocks(_: &[Recording]) -> Result<Picture> {
     let (mut last, mut rungs) = ("", 0);
     // Of a rung with two tiles, the last one.
     for (at, row) in rows.iter().enumerate().skip(2) {
-        // The rung in f32 has no mma.sync.
+        // The rung in f32 multiplies by no mma, and an A100 does not run those for Hopper.
         let is_rung = row[1].starts_with('`') && !row[1].contains("library");
         let multiplies = row[instructions] != "–" && row[time] != "–";
         if !is_rung

@@ -21,8 +21,8 @@ fn scale_1() -> Problem {
     Row::new(1, 2, 64, 64, 64).scale(1.0).causal().problem()
 }
 
-/// A scale that makes all scores 0, and a causal mask, which hides keys all the same. The number of
-/// matrices is a multiple of any number that an implementation may take at a time.
+/// A scale that makes all scores 0, and a causal mask, which hides keys all the same. There are 64
+/// matrices: each smaller power of two, which an implementation may take at a time, divides them.
 pub fn scale_0() -> Problem {
     Row::new(4, 16, 5, 9, 16).scale(0.0).causal().problem()
 }
@@ -30,8 +30,9 @@ pub fn scale_0() -> Problem {
 /// A key of score 0, then thousands that are 16 to 17 below: each has no weight that counts, and
 /// all together have.
 ///
-/// The scores are such that as many sums with 1 are rounded up as down, so that any order of
-/// summation gives the same.
+/// 1 plus a weight is rounded to 1 where the score is below −16.636, and up where it is above. The
+/// scores are such that these errors nearly cancel: one after the other the weights add
+/// 1.26 · 10⁻⁴ to 1, and 1.29 · 10⁻⁴ without rounding. So any order of summation is right.
 pub fn small_weights() -> Problem {
     const D: usize = 16;
     let q = Array4::from_shape_fn((1, 2, 3, D), |(.., column)| first_alone(column, 4.0));
@@ -67,9 +68,9 @@ pub(in crate::problems) fn first_alone(column: usize, value: f32) -> f32 {
     if column == 0 { value } else { 0.0 }
 }
 
-/// Tensors in buffers that go on behind them: one key, whose score looks like none, and no key.
+/// Tensors in buffers that go on behind them: no key, and one key whose score looks like none.
 pub fn in_longer_buffers(dtype: Dtype) -> [Problem; 2] {
-    // The product is a power of two, whose logarithm in another base is as exact.
+    // The score is a power of two: multiplied by log2(e), it is as exact as log2(e).
     let (size, score) = match dtype {
         Dtype::F32 => (2f32.powi(21), "minus1e12"),
         Dtype::F16 | Dtype::Bf16 => (2f32.powi(15), "minus3e8"),
@@ -88,7 +89,7 @@ pub fn in_longer_buffers(dtype: Dtype) -> [Problem; 2] {
     })
 }
 
-/// One key of score −2^18, and its gradients: far below any other score, and not −inf.
+/// One key of score −2^18 in a buffer that goes on: far below any other score, and not −inf.
 pub fn low_key() -> Problem {
     Problem {
         extreme: true,

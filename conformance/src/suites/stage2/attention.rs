@@ -289,8 +289,9 @@ fn arguments<S: Steps>(judge: &mut Judge<'_>, device: &Device, own: &S) {
     refused_within(judge, device, own);
 }
 
-/// A call that a step refuses, because the scores have more columns than its grid has tiles; or
-/// that is right. It is repeated: memory that is not freed behind an error adds up.
+/// A call with one key more than 65,535 tiles of 16 columns have, the most in y of a grid. Either a
+/// step refuses it, when memory for the scores has been taken, or the result is right. The call is
+/// made five times: memory that an error leaves allocated adds up, and the grader counts it.
 fn refused_within(judge: &mut Judge<'_>, device: &Device, own: &impl Steps) {
     const KEYS: usize = 65_535 * 16 + 1;
     let [q, k] = [1, KEYS].map(|length| device.filled::<f32>(0.0, length));
