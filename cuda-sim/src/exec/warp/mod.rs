@@ -18,6 +18,7 @@ mod convergence;
 mod fragments;
 mod loaded_unset;
 mod meeting;
+mod polling;
 mod products;
 mod unset_registers;
 
@@ -65,9 +66,8 @@ pub(crate) struct WarpState {
 /// Least number of operations of one form in a row that one call runs together.
 const MANY_ALIKE: u32 = 8;
 
-/// Backward branches after which a fragment lets others run. Operations that poll count for many.
+/// Backward branches after which a fragment lets others run.
 const PATIENCE: u32 = 1 << 16;
-const POLL: u32 = 1 << 9;
 
 /// One operation, for the threads of a fragment that its guard lets run it.
 #[derive(Clone, Copy)]
@@ -560,44 +560,6 @@ impl Warp {
             let warp = self.active(kernel, mask, at.pc);
             tracer.begin(&warp, &worker.memory, at.mask, is_barrier);
         }
-    }
-
-    /// A thread may be waiting for another.
-    fn poll(&mut self) {
-        self.effort += POLL;
-        self.polled = true;
-    }
-
-    fn poll_memory(&mut self) {
-        self.poll();
-        self.reads_outside = true;
-    }
-
-    /// Instruction at which the warp has waited in its last turn, if it has polled phases of
-    /// mbarriers, and read nothing that may change meanwhile.
-    pub(crate) fn phase_wait(&self) -> Option<u32> {
-        self.phase_wait.filter(|_| !self.reads_outside)
-    }
-
-    /// All that decides what the warp does next, but for memory.
-    pub(crate) fn state(&self) -> WarpState {
-        let mut fragments = self.fragments.clone();
-        fragments.iter_mut().for_each(|f| f.rest = Rest::No);
-        fragments.sort_unstable_by_key(|fragment| fragment.pc);
-        WarpState {
-            fragments,
-            registers: self.registers.clone(),
-        }
-    }
-
-    /// True if the warp has polled memory in its last turn.
-    pub(crate) fn has_polled(&self) -> bool {
-        self.polled
-    }
-
-    /// Instructions that the warp has run.
-    pub(crate) fn executed(&self) -> u64 {
-        self.executed
     }
 
     pub(crate) fn active<'w>(&'w mut self, kernel: &Kernel, mask: u32, pc: u32) -> ActiveWarp<'w> {

@@ -4,6 +4,7 @@
 //! handler file each in `exec`; what remains is a flat list that is matched without a wildcard, so
 //! that a new operation does not compile until every pass knows it.
 
+mod accesses;
 mod arithmetic;
 mod async_copy;
 mod bulk_copy;

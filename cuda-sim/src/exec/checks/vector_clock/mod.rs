@@ -220,6 +220,7 @@ impl BlockClocks {
             && let Some(own) = visible.times_of(self.serial)
         {
             merge(&mut self.seen[warp], own);
+            self.find_floor(warp);
         }
     }
 

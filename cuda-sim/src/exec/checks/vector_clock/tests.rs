@@ -275,6 +275,18 @@ fn visitors_are_ordered_by_what_their_warps_know() {
     here.release([0, 1].into_iter(), [].into_iter(), &Past::default());
     let other = come(&mut here, &mut there, 1);
     assert!(there.has_seen(other, 1, before) && there.has_seen(other, place, visited));
+    // Warp 0 leaves a flag there, and warp 1 finds it.
+    let left = here.clock(0);
+    let visitor = here.set_out(0, 0, true);
+    let (place, _) = there.receive(&visitor, visitor.engine(), 5).unwrap();
+    there.fence(place, true);
+    there.write_flag(place, 256);
+    let visitor = here.set_out(0, 1, false);
+    let (finder, _) = there.receive(&visitor, visitor.engine(), 5).unwrap();
+    there.read_flag(finder, 256, None);
+    assert!(!here.has_seen(1, 0, left));
+    here.come_back(1, &there.send_off(finder));
+    assert!(here.has_seen(1, 0, left));
     // What the visitors did comes back with what they release.
     let last = there.clock(other);
     here.fence(1, true);

@@ -102,8 +102,8 @@ impl BlockClocks {
         knowledge
     }
 
-    /// A warp is back from another block, or knows of what was done for it there.
+    /// A warp is back from another block, where it has learned this, perhaps of its own block too.
     pub(crate) fn come_back(&mut self, warp: usize, knowledge: &DeviceClock) {
-        self.visible[warp].merge(knowledge);
+        self.learn_visible(warp, knowledge);
     }
 }
