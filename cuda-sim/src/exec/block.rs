@@ -37,6 +37,8 @@ pub(crate) enum Progress {
 pub(crate) struct BlockFault {
     pub fault: WarpFault,
     pub warp: u32,
+    /// Number of its block, if that is not the one that runs.
+    pub block: Option<u32>,
     /// Threads that did not take part in a barrier, which may be why.
     pub missing: Option<Missing>,
 }
@@ -99,6 +101,8 @@ pub(crate) struct Block {
     asked: bool,
     /// How often they have been asked.
     asks: u32,
+    /// Clocks of chains of each warp, if they may have roles.
+    clocks: Vec<u64>,
 }
 
 impl Block {
@@ -124,6 +128,8 @@ impl Block {
         self.registers.start(kernel, count);
         self.steps.start();
         (self.asked, self.asks) = (false, 0);
+        self.clocks.clear();
+        self.clocks.resize(count, 0);
         self.turns.clear();
         self.turns.extend(0..count);
         if let Some(seed) = launch.seed {
@@ -181,7 +187,9 @@ impl Block {
                 let waits = rests || self.warps[w].phase_wait().is_some();
                 let before = waits.then(|| self.warps[w].state());
                 let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));
+                let clocks = clocks_of(kernel, worker);
                 let pause = self.warps[w].run(kernel, worker, handlers, budget, is_traced);
+                self.clocks[w] += clocks_of(kernel, worker) - clocks;
                 polled |= self.warps[w].has_polled();
                 match pause.map_err(|fault| self.explain(kernel, w, fault))? {
                     Pause::Finished => {
@@ -216,10 +224,12 @@ impl Block {
             self.asked &= idle && at_rest;
             worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
-                return match self.unfinished_copy(worker) {
-                    Some(fault) => Err(fault),
-                    None => Ok(Progress::Finished),
-                };
+                if let Some(fault) = self.ends_too_early(worker) {
+                    return Err(fault);
+                }
+                let slowest = self.clocks.iter().max().copied();
+                worker.counters.tallies.slowest_warps += slowest.unwrap_or(0);
+                return Ok(Progress::Finished);
             }
             if idle && self.ask_again() {
                 continue;
@@ -445,6 +455,7 @@ impl Block {
         let mut explained = BlockFault {
             fault,
             warp: w as u32,
+            block: None,
             missing: None,
         };
         let WarpFault {
@@ -489,6 +500,14 @@ impl Block {
     }
 }
 
+/// Clocks of chains of dependent instructions so far, if warps may have roles.
+fn clocks_of(kernel: &Kernel, worker: &HostThread<'_>) -> u64 {
+    match kernel.has_roles {
+        true => worker.counters.tallies.latency_clocks(kernel),
+        false => 0,
+    }
+}
+
 /// The fault of the first of the threads in `mask` of warp `w`, at an instruction.
 fn fault(w: usize, pc: u32, mask: u32, kind: FaultKind, other: Option<OtherSide>) -> BlockFault {
     let lane = mask.trailing_zeros() & 31;
@@ -496,6 +515,7 @@ fn fault(w: usize, pc: u32, mask: u32, kind: FaultKind, other: Option<OtherSide>
     BlockFault {
         fault: WarpFault::new(fault, pc, mask),
         warp: w as u32,
+        block: None,
         missing: None,
     }
 }

@@ -178,8 +178,10 @@ impl LaunchAttempt {
         let BlockFault {
             mut fault,
             warp,
+            block,
             missing,
         } = fault;
+        let index = block.map_or(index, |number| self.launch.index(u64::from(number)));
         let thread = warp * 32 + fault.lane;
         if let Some(other) = fault.other {
             self.complete(&mut fault.kind, other, (index, thread));

@@ -6,6 +6,8 @@
 use std::ops::AddAssign;
 
 use crate::profile::add_fields;
+use crate::program::Kernel;
+use crate::program::analysis::latency::Latency;
 
 /// Bits of the hash by which addresses of atomic operations are told apart.
 const HASH_BITS: u32 = 16;
@@ -63,6 +65,9 @@ pub(crate) struct Tallies {
     /// Instructions of tensor cores, once per warp, while the block had copies under way.
     pub tensor_during_copies: u64,
     pub atomics: AtomicCounts,
+    /// Of a kernel whose warps may have roles: the clocks of chains of the slowest warp of each
+    /// block, added up.
+    pub slowest_warps: u64,
 }
 
 /// Atomic operations of lanes on device memory, counted by a hash of their address, so that a
@@ -78,6 +83,17 @@ impl Tallies {
             traffic: vec![Traffic::default(); patterns],
             ..Tallies::default()
         }
+    }
+}
+
+impl Tallies {
+    /// Clocks of chains of dependent instructions so far, of all warps.
+    pub(crate) fn latency_clocks(&self, kernel: &Kernel) -> u64 {
+        let of_block = |latency: &Latency| {
+            let at = kernel.counted_at[latency.at as usize];
+            at.map_or(0, |at| self.instructions[at as usize].warps) * u64::from(latency.clocks)
+        };
+        kernel.latencies.iter().map(of_block).sum()
     }
 }
 
@@ -123,7 +139,7 @@ impl AddAssign<&Tallies> for Tallies {
             add_fields!(sum += more: looked_at, first, wavefronts);
         }
         self.atomics += &other.atomics;
-        add_fields!(self += other: sectors_read, sectors_written, tensor_during_copies);
+        add_fields!(self += other: sectors_read, sectors_written, tensor_during_copies, slowest_warps);
     }
 }
 

@@ -245,7 +245,7 @@ impl FaultKind {
                     },
                 ..
             }) => {
-                "the copy may still read its source: its thread must run cp.async.bulk.wait_group.read, and a barrier must follow"
+                "the copy may still read its source: wait for it, by cp.async.bulk.wait_group.read or, if it goes to shared memory, by its mbarrier; then a barrier must follow"
             }
             FaultKind::Race(Race {
                 other: RaceSide {
@@ -268,7 +268,7 @@ impl FaultKind {
                 "run fence.mbarrier_init or fence.proxy.async behind mbarrier.init, and a barrier before the first copy"
             }
             FaultKind::UnfinishedBulkCopy => {
-                "the thread that copies must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read before its block ends"
+                "the thread that copies must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read before its block ends; of a copy to another block, that one must tell that it has arrived"
             }
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"

@@ -235,6 +235,7 @@ fn the_page_says_how_well_the_model_ranks_a_ladder_of_products() {
                 resources: ptxas_report::find(rung.ptx, rung.kernel, device.capability.number),
                 local_bytes: a.local_bytes,
                 atomics_at_one_address: 0,
+                slowest_warps: 0,
             };
             let seconds = |gflops: f64| 2e-9 * (SIZE as f64).powi(3) / gflops;
             let published = rung.published[i].map(seconds);
@@ -305,6 +306,7 @@ fn public_rung<'a>(device: &Device, text: &'a str) -> (&'a str, Times) {
         phases: Vec::new(),
         resources: None,
         atomics_at_one_address: 0,
+        slowest_warps: 0,
     };
     for line in lines.filter(|line| !line.is_empty()) {
         let (kind, figures) = line.split_once(' ').unwrap();

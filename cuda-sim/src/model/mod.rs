@@ -125,6 +125,8 @@ pub(crate) struct Work {
     pub local_bytes: u32,
     /// The most atomic operations that one address of device memory got.
     pub atomics_at_one_address: u64,
+    /// Clocks of chains of the slowest warp of each block, added up; 0 if all are taken for alike.
+    pub slowest_warps: u64,
 }
 
 /// The modelled time of a launch. The same work gives the same bits.
@@ -147,10 +149,16 @@ pub(crate) fn time(device: &Device, work: &Work) -> ModelledTime {
     // On the busiest multiprocessor.
     let share = imbalance / multiprocessors;
     let pipelines = pipeline_seconds(device, &total, share);
+    // Chains of the warp that a block waits for.
+    let slowest = match work.slowest_warps {
+        0 => 1.0,
+        clocks => (clocks * u64::from(warps)) as f64 / total.latency_clocks as f64,
+    };
     // A block alone, one phase after the other.
     let alone = |phase: &Phase| {
         let busy = pipelines_of_phase(device, phase, 1.0 / blocks);
-        let latency = phase.latency_clocks as f64 / (blocks * f64::from(warps) * device.clock_hz());
+        let mean = phase.latency_clocks as f64 / (blocks * f64::from(warps) * device.clock_hz());
+        let latency = mean * slowest;
         busy.max(latency)
     };
     let latency = rounds * phases.iter().map(alone).sum::<f64>();

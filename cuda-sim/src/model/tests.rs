@@ -54,6 +54,7 @@ fn vector_add_work(phase: Phase) -> Work {
         resources: resources(10, 0),
         local_bytes: 0,
         atomics_at_one_address: 0,
+        slowest_warps: 0,
     }
 }
 
@@ -173,6 +174,15 @@ fn few_warps_take_as_long_as_those_that_hide_latency() {
     let sixteen = time(device("h100"), &work(&instructions, 1, 512));
     close(part(&sixteen, Resource::Issue), 4000.0 / 1.98e9);
     close(part(&sixteen, Resource::Latency), 4000.0 / 1.98e9);
+    // Where warps have roles, a block waits for the slowest: here one with the chains of 16.
+    let roles = Work {
+        slowest_warps: 16 * 4000,
+        ..work(&instructions, 1, 512)
+    };
+    close(
+        part(&time(device("h100"), &roles), Resource::Latency),
+        16.0 * 4000.0 / 1.98e9,
+    );
     // One warp takes the same time, though it has a sixteenth of the instructions.
     let alone = time(device("h100"), &work(&none, 1, 32));
     close(alone.seconds, 3e-6 + 4000.0 / 1.98e9);

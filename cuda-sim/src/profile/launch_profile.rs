@@ -44,6 +44,9 @@ pub struct LaunchProfile {
     /// The most atomic operations, of single threads, that one address of device memory got, at
     /// most: 65,536 groups of addresses are told apart.
     pub atomics_at_one_address: u64,
+    /// Where warps wait for phases of barriers in shared memory, and so may have roles: clocks of
+    /// the chains of the slowest warp of each block, added up. 0 elsewhere.
+    pub slowest_warps: u64,
     /// Time on the modelled device.
     pub time: ModelledTime,
 }
@@ -69,6 +72,7 @@ impl LaunchProfile {
             local_bytes: self.local_bytes,
             // Each has memory of its own.
             atomics_at_one_address: self.atomics_at_one_address,
+            slowest_warps: self.slowest_warps * times,
         };
         model::time(device(), &work)
     }

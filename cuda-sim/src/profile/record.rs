@@ -62,6 +62,7 @@ impl Record {
             phases,
             local_bytes: self.kernel.local_bytes,
             atomics_at_one_address: self.tallies.atomics.at_one_address(),
+            slowest_warps: self.tallies.slowest_warps,
         }
     }
 
@@ -84,6 +85,7 @@ impl Record {
             resources: self.kernel.resources,
             local_bytes: self.kernel.local_bytes,
             atomics_at_one_address: self.tallies.atomics.at_one_address(),
+            slowest_warps: self.tallies.slowest_warps,
         };
         model::time(device(), &work)
     }

@@ -72,6 +72,9 @@ pub struct Kernel {
     pub(crate) joins: Vec<Join>,
     /// True if a thread may synchronise by a fence, acquire or release.
     pub(crate) has_fences: bool,
+    /// True if a thread may wait for the phase of a barrier in shared memory: warps may have roles
+    /// then, and take different times.
+    pub(crate) has_roles: bool,
     /// True if a thread may change device memory by an atomic operation.
     pub(crate) has_atomics: bool,
     /// True if results may depend on the order of blocks.

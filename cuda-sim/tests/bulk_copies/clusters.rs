@@ -229,6 +229,16 @@ fn a_block_sends_its_tile() {
         for (sum, given) in sums {
             assert_eq!(word(sum), word(given).wrapping_add(1), "{seed:?}");
         }
+        // Without the answer, the sender may end too early.
+        let ends = body(copy, answered)
+            .replace(answered, "bra END;\n")
+            .replace(&format!("END:\n{MEET}"), "END:\n");
+        let kind = run(64, &host, &ends).unwrap_err();
+        let is_told = matches!(
+            *kind,
+            FaultKind::UnfinishedBulkCopy | FaultKind::BadCluster { .. }
+        );
+        assert!(is_told, "{seed:?}: {kind:?}");
         match *run(64, &host, &body(copy, "")).unwrap_err() {
             FaultKind::Race(race) => {
                 assert!(

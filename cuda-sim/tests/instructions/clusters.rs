@@ -349,6 +349,49 @@ fn flags_in_shared_memory_order_blocks() {
     cuda_sim::set_seed(None);
 }
 
+/// An access must be ordered before the end of the block whose memory it is, whichever block the
+/// simulator runs first.
+#[test]
+fn blocks_end_behind_the_last_access() {
+    let own = "setp.eq.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r2, 0;\n@%p1 st.shared.u32 [%r0], %r4;\n@%p1 mbarrier.init.shared.b64 [%r0+8], 1;\n";
+    for access in [
+        "ld.shared::cluster.u32 %r10, [%r9];\n",
+        "@%p1 st.shared::cluster.u32 [%r9], %r4;\n",
+        "@%p1 red.shared::cluster.add.u32 [%r9], 1;\n",
+        "add.u32 %r9, %r9, 8;\n@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n",
+    ] {
+        for early in ["%p2", "!%p2"] {
+            let run_with = |end: &str| {
+                let body = format!("{own}{MEET}{NEXT}@{early} bra END;\n{access}END:\n{end}");
+                run([2, 1, 1], [2, 1, 1], &body)
+            };
+            assert!(run_with(MEET).is_ok(), "{early} {access}");
+            let kind = run_with("").unwrap_err();
+            assert!(
+                matches!(*kind, FaultKind::BadCluster { .. }),
+                "{early} {access} {kind:?}"
+            );
+        }
+    }
+}
+
+/// `fence.mbarrier_init` is what the other blocks need to arrive, with a relaxed barrier too.
+#[test]
+fn a_fence_shows_that_a_barrier_is_initialised() {
+    let body = |fence: &str| {
+        format!(
+            "setp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n{fence}\
+             barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n{NEXT}\
+             @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n\
+             WAIT:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\n{MEET}"
+        )
+    };
+    let fence = "fence.mbarrier_init.release.cluster;\n";
+    assert!(run([2, 1, 1], [2, 1, 1], &body(fence)).is_ok());
+    let kind = run([2, 1, 1], [2, 1, 1], &body("")).unwrap_err();
+    assert!(matches!(*kind, FaultKind::BadMbarrier { .. }), "{kind:?}");
+}
+
 #[test]
 fn mistakes_are_told() {
     let read = "ld.shared::cluster.u32 %r10, [%r9];\n";

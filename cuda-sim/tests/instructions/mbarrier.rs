@@ -350,11 +350,19 @@ fn counters_do_not_depend_on_how_long_a_warp_waits() {
             let (result, launches) = cuda_sim::profile(|| run_threads(64, body, 1));
             result.unwrap();
             let total = &launches[0].total;
-            (total.warp_instructions, total.shared_atomics.requests)
+            let slowest = launches[0].slowest_warps;
+            (
+                total.warp_instructions,
+                total.shared_atomics.requests,
+                slowest,
+            )
         })
         .collect();
     cuda_sim::set_seed(None);
     assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
+    // The warp that works has a chain of 3000 rounds of 4 clocks or more; the other has none.
+    let slowest = counts[0].2;
+    assert!((12_000..20_000).contains(&slowest), "{slowest}");
 }
 
 /// Two halves of a warp rest at two barriers. Warp 1 ends the phase of the second alone; those who

@@ -2,6 +2,7 @@
 
 use super::{Block, BlockFault, State, fault};
 use crate::exec::checks::engines::Engine;
+use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::operations::mbarrier;
 use crate::exec::warp::Warp;
@@ -29,13 +30,31 @@ impl Block {
         true
     }
 
-    /// The fault of a block that ends while a bulk copy may still read its shared memory.
-    pub(super) fn unfinished_copy(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
-        let clocks = &worker.checks.shared.clocks;
-        let open = |&warp: &usize| clocks.unfinished(Engine::BulkGroups { warp });
-        let warp = (0..self.warps.len()).find(|warp| open(warp).is_some())?;
-        let pc = open(&warp)?;
-        Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+    /// The fault of a block that ends while a bulk copy may still read its shared memory, or another
+    /// block of the cluster access it.
+    pub(super) fn ends_too_early(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
+        let found = worker.checks.shared.clocks.unfinished();
+        let faults = found.filter_map(|(engine, pc)| match engine {
+            Engine::BulkGroups { warp } => {
+                Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+            }
+            // Of a copy to another block, which has its bytes completed there.
+            Engine::Barrier(at) if block_rank(at).is_some() => {
+                Some(fault(0, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+            }
+            Engine::Visitor { block, warp } => {
+                let [x, y, z] = self.index;
+                let what = format!(
+                    "nothing orders this before the end of block ({x}, {y}, {z}), whose shared memory it accesses"
+                );
+                Some(BlockFault {
+                    block: Some(block),
+                    ..fault(warp, pc, 1, FaultKind::BadCluster { what }, None)
+                })
+            }
+            Engine::Barrier(_) | Engine::Products { .. } => None,
+        });
+        faults.min_by_key(|fault| fault.fault.pc)
     }
 
     /// The warps that wait for phases of mbarriers, and the addresses of these.

@@ -177,6 +177,7 @@ impl Block {
         read.map_err(|trap| BlockFault {
             fault: WarpFault::new(*trap, pc, FULL),
             warp: first as u32,
+            block: None,
             missing: None,
         })?;
         for w in first..first + WARPS {
@@ -184,6 +185,7 @@ impl Block {
             begun.map_err(|fault| BlockFault {
                 fault,
                 warp: w as u32,
+                block: None,
                 missing: None,
             })?;
         }

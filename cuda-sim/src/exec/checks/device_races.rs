@@ -214,7 +214,7 @@ impl<'j> Judged<'j> {
                 several: read & MANY != 0,
                 by: cell.readers,
             };
-            unaware_of_reads(self.clocks, self.access, self.sharers, reads)
+            unaware_of_reads(self.clocks, self.access, self.sharers, reads).map(|(lane, _)| lane)
         } else {
             self.unaware_of_block(read, time)
         };

@@ -101,15 +101,25 @@ impl Engines {
         self.first..self.first + self.places.len()
     }
 
-    /// The instruction of the newest operation of an engine that has a place of its own, if it is
-    /// later than `time`.
-    pub(super) fn newest_after(&self, engine: Engine, time: impl Fn(usize) -> u32) -> Option<u32> {
-        let known = self.engines.iter().find(|(known, _)| *known == engine);
-        let place = known?.1;
-        let alone = self.engines.iter().filter(|(_, other)| *other == place);
-        let Place { begun, pc, .. } = &self.places[place - self.first];
-        let is_open = *begun.back()? > time(place);
-        (is_open && alone.count() == 1).then_some(*pc)
+    /// The engines that have a place of their own, and the instruction of the newest operation, if
+    /// that is later than `time` says.
+    pub(super) fn newer_than(
+        &self,
+        time: impl Fn(usize) -> u32,
+    ) -> impl Iterator<Item = (Engine, u32)> {
+        let newest = move |&(engine, place): &(Engine, usize)| {
+            let Place { begun, .. } = &self.places[place - self.first];
+            let is_open = *begun.back()? > time(place);
+            let pc = self.newest_at(place)?;
+            is_open.then_some((engine, pc))
+        };
+        self.engines.iter().filter_map(newest)
+    }
+
+    /// The instruction of the newest operation at a place, if one engine alone has it.
+    pub(super) fn newest_at(&self, place: usize) -> Option<u32> {
+        let alone = self.at(place).count() == 1;
+        alone.then(|| self.places[place - self.first].pc)
     }
 
     /// The latest time before the first operation that one who has `seen` these does not know:

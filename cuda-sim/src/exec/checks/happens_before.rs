@@ -53,17 +53,18 @@ pub(crate) fn unaware_of_write(
     lanes(sharers).find(unaware).map(|lane| lane as u32)
 }
 
-/// The first of the lanes in `sharers` that is not ordered behind the reads.
+/// The first of the lanes in `sharers` that is not ordered behind the reads, and the warp of a read
+/// for which that is so.
 pub(crate) fn unaware_of_reads(
     order: &BlockClocks,
     access: Accessor,
     sharers: u32,
     reads: Reads,
-) -> Option<u32> {
+) -> Option<(u32, usize)> {
     let (warp, me) = (access.warp, 1u32 << access.warp);
     let mut others = lanes(reads.by & !me);
-    if others.any(|other| !order.has_seen(warp, other, reads.time)) {
-        return Some(sharers.trailing_zeros());
+    if let Some(other) = others.find(|&other| !order.has_seen(warp, other, reads.time)) {
+        return Some((sharers.trailing_zeros(), other));
     }
     if reads.by & me == 0 || order.has_seen(warp, warp, reads.time) {
         return None;
@@ -76,7 +77,7 @@ pub(crate) fn unaware_of_reads(
         // Which other lane has read it is not known.
         reads.several && reads.by == me && !order.has_met_any(warp, lane, reads.time)
     };
-    lanes(sharers).find(races).map(|lane| lane as u32)
+    lanes(sharers).find(races).map(|lane| (lane as u32, warp))
 }
 
 /// True if reads since `time` by the warps in `by` are not all ordered before what `warp` does.

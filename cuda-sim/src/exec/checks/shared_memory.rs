@@ -505,7 +505,10 @@ impl SharedMemoryChecks {
             by,
         };
         match unaware_of_reads(&self.clocks, access, sharers, reads) {
-            Some(lane) => Err((lane, Problem::Race(other_side(read, false)))),
+            Some((lane, warp)) => {
+                let other = self.clocks.reader(warp, other_side(read, false));
+                Err((lane, Problem::Race(other)))
+            }
             None => Ok(()),
         }
     }

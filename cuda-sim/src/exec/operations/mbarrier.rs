@@ -327,7 +327,7 @@ fn arrive_at_peer(
             clocks.meet(&visitor)
         }
         Some((place, _)) => {
-            if clocks.may_precede_initialisation(place, at) {
+            if clocks.visit_may_precede_initialisation(place, at) {
                 return Err(bad(lane, UNORDERED.to_owned()));
             }
             clocks.arrive_at_mbarrier(place, at, releases, ends);

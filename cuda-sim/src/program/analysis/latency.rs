@@ -25,6 +25,12 @@ const GLOBAL: u32 = 265;
 /// tf32, both with f32 sums.
 const TENSOR: u32 = 25;
 
+/// Clocks for which a product of a warpgroup keeps the tensor cores of a multiprocessor busy: 64
+/// rows, these columns and 32 bytes of depth, at the data sheet's rate of an H100.
+fn warpgroup_clocks(columns: u16) -> u32 {
+    u32::from(columns) / 2
+}
+
 /// Latency of a basic block, or of its part up to a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Latency {
@@ -78,6 +84,8 @@ fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
     let (mut groups, mut begun) = (Vec::new(), 0);
     // The same of bulk groups, and when the bulk copies are there that complete bytes on a barrier.
     let (mut bulk_groups, mut bulk_begun, mut completed) = (Vec::new(), 0, 0);
+    // When the tensor cores are free, the warpgroup's last product is there, and its groups are.
+    let (mut tensor, mut products, mut product_groups) = (0, 0, Vec::new());
     for (at, instruction) in block.iter().enumerate() {
         let op = &instruction.op;
         let reads = op.registers(Use::Read);
@@ -104,6 +112,19 @@ fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
             Op::BulkWait { newest } => {
                 let waited = bulk_groups.len().saturating_sub(newest as usize);
                 start = bulk_groups[..waited].iter().copied().fold(start, u32::max);
+                barrier = start;
+            }
+            Op::WarpgroupProduct(product) => {
+                tensor = tensor.max(start) + warpgroup_clocks(product.columns);
+                products = tensor.max(start + TENSOR);
+            }
+            Op::ProductCommit => product_groups.push(products),
+            Op::ProductWait { newest } => {
+                let waited = product_groups.len().saturating_sub(newest as usize);
+                start = product_groups[..waited]
+                    .iter()
+                    .copied()
+                    .fold(start, u32::max);
                 barrier = start;
             }
             Op::Mbarrier(Mbarrier {
@@ -260,6 +281,24 @@ mod tests {
         assert_eq!(groups(2), 6);
         assert_eq!(groups(1), 265 + 1);
         assert_eq!(groups(0), 265 + 1);
+    }
+
+    #[test]
+    fn a_wait_for_products_waits_for_the_tensor_cores() {
+        let sums = "{%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}";
+        let product = format!(
+            "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {sums}, %rd1, %rd2, 1, 1, 1, 0, 0;\n"
+        );
+        let group =
+            |products: usize| product.repeat(products) + "wgmma.commit_group.sync.aligned;\n";
+        let wait = |newest: u32| format!("wgmma.wait_group.sync.aligned {newest};\n");
+        // One takes as long as any product; of many, each keeps the tensor cores busy for 8 clocks.
+        assert_eq!(clocks(&(group(1) + &wait(0))), 25 + 1);
+        assert_eq!(clocks(&(group(10) + &wait(0))), 80 + 1);
+        assert_eq!(clocks(&(group(10) + &group(10) + &wait(0))), 160 + 1);
+        assert_eq!(clocks(&(group(10) + &group(10) + &wait(1))), 80 + 1);
+        // Nobody waits: instructions and the return.
+        assert_eq!(clocks(&(group(10) + &wait(1))), 12 + 1);
     }
 
     #[test]

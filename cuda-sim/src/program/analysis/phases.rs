@@ -30,7 +30,7 @@ impl Phases {
             let first = count;
             for at in range.clone() {
                 piece[at] = count;
-                count += usize::from(code[at].op.is_barrier());
+                count += usize::from(is_of_block(&code[at].op));
             }
             // What is behind a barrier at the end of a block is an empty piece.
             ends.push((first, count));
@@ -59,6 +59,11 @@ impl Phases {
             count: phases,
         }
     }
+}
+
+/// True for a barrier of the whole block. One that counts threads is for some of them.
+fn is_of_block(op: &Op) -> bool {
+    matches!(op, Op::Barrier { count: None, .. })
 }
 
 fn root(joined: &[usize], mut piece: usize) -> usize {
@@ -118,6 +123,14 @@ mod tests {
         assert_eq!(
             phases("mov.u32 %r1, 9; bar.sync 0; mov.u32 %r2, 1; ret;"),
             [0, 0, 1, 1]
+        );
+    }
+
+    #[test]
+    fn a_barrier_for_some_threads_cuts_nothing() {
+        assert_eq!(
+            phases("mov.u32 %r1, 9; bar.sync 1, 64; mov.u32 %r2, 1; ret;"),
+            [0; 4]
         );
     }
 }

@@ -16,7 +16,7 @@ use crate::program::analysis::straight_line::{count_together, leaders, runs, str
 use crate::program::analysis::unset_registers::{self, Tracked};
 use crate::program::instruction::Constant;
 use crate::program::kernel::{Kernel, Param, SharedArray};
-use crate::program::op::{Op, R, Special};
+use crate::program::op::{MbarrierOp, Op, R, Special};
 use crate::program::register_allocation::{self, Packing};
 use crate::ptx::{Function, PtxError};
 
@@ -98,6 +98,9 @@ impl Lowering<'_> {
             latencies: groups.latencies,
             phases: groups.phases,
             joins,
+            has_roles: self.code.iter().any(|instruction| {
+                matches!(&instruction.op, Op::Mbarrier(op) if matches!(op.op, MbarrierOp::Wait { .. }))
+            }),
             has_fences: self
                 .code
                 .iter()

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::{BlockClocks, Past, merge_proxied};
 use crate::exec::checks::device_clock::WarpTimes;
 use crate::exec::checks::engines::Engine;
-use crate::exec::checks::happens_before::thread;
+use crate::exec::checks::happens_before::{NO_PC, thread};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::fault::Agent;
 
@@ -72,17 +72,36 @@ impl BlockClocks {
         self.find_floor(warp);
     }
 
-    /// The instruction of the newest operation of `engine`, if no warp has waited for it.
-    pub(crate) fn unfinished(&self, engine: Engine) -> Option<u32> {
-        let seen = |place: usize| self.seen[..self.warps].iter().map(move |row| row[place]);
-        let latest = |place| seen(place).max().unwrap_or(0);
-        self.engines.newest_after(engine, latest)
+    /// The engines whose newest operation no warp knows to have ended, and its instruction.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (Engine, u32)> {
+        let latest = |place: usize| {
+            let seen = self.seen[..self.warps].iter().map(|row| row[place]);
+            seen.max().unwrap_or(0)
+        };
+        self.engines.newer_than(latest)
     }
 
     /// True if some warp does not know the end of all that engines have begun.
     pub(crate) fn has_open_engines(&self) -> bool {
         let open = |row| self.engines.known_until(row).is_some();
         self.seen[..self.warps].iter().any(open)
+    }
+
+    /// The read of a record of several, of which that of `warp` races. The record knows the
+    /// instruction of the last one only; if one of the two is an engine, that is another one.
+    pub(crate) fn reader(&self, warp: usize, recorded: OtherAccess) -> OtherAccess {
+        if warp == recorded.warp || warp.max(recorded.warp) < self.warps {
+            return recorded;
+        }
+        OtherAccess {
+            side: OtherSide {
+                pc: self.engines.newest_at(warp).unwrap_or(NO_PC),
+                thread: None,
+                block: None,
+            },
+            warp,
+            ..recorded
+        }
     }
 
     /// The side of a race in shared memory, whose thread may stand for an engine: then it is

@@ -56,6 +56,14 @@ impl BlockClocks {
         })
     }
 
+    /// The same for a visitor at `place`. It comes behind a barrier of the cluster, for which
+    /// `fence.mbarrier_init` is enough.
+    pub(crate) fn visit_may_precede_initialisation(&self, place: usize, address: u64) -> bool {
+        let phases = self.mbarriers.get(&address);
+        let is_visible = phases.is_some_and(|phases| phases.start.is_visible);
+        !is_visible && self.may_precede_initialisation(place, address)
+    }
+
     /// The warp makes the barriers that it has initialised visible to the asynchronous proxy.
     pub(crate) fn fence_mbarrier_init(&mut self, warp: usize) {
         for phases in self.mbarriers.values_mut() {
