@@ -212,6 +212,21 @@ EXPECTED |= {f"cluster_{name}": expected for name, expected in {
         for cluster in range(2) for rank in range(4) for t in range(32)
     ])],
     "stencil": [(1, "i32", smoothed(range(256), 3) + smoothed(range(256, 512), 3))],
+    "two_by_two": [(2, "i32", [
+        sum((64 * (6 * y + k) + t) * (64 * (6 * x + k) + 63 - t) for k in range(6))
+        for y in range(2) for x in range(4) for t in range(64)
+    ])],
+    "ring_of_copies": [(1, "i32", [
+        sum((step + 1) * (64 * (block // 4 * 4 + (block - step) % 4) + 63 - t) for step in range(4))
+        for block in range(8) for t in range(64)
+    ])],
+    "last_block": [(1, "i32", [sum(128 * c + 32 * r + 31 - t for r in range(4)) for c in range(2) for t in range(32)])],
+    "flag_chain": [(1, "i32", [3 * (63 - t) for _ in range(2) for t in range(64)])],
+    "warps_returned": [(1, "i32", [
+        sum(96 * (block ^ 1) + 32 * i + 31 - t for i in range(3)) for block in range(4) for t in range(32)
+    ])],
+    "tensor_multicast": [(2, "i32", 2 * box(8, 8, 16, 16, 4, 8)[::-1])],
+    "neighbours": [(1, "i32", smoothed(range(256), 5))],
     "softmax": [("1 rel 1e-5", "f32", [
         float(f"{x:.6g}") for row in range(2)
         for x in softmax_base_2([i / 8 for i in range(128 * row, 128 * row + 128)])
