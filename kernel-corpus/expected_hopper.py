@@ -172,8 +172,98 @@ EXPECTED = {
 for relative in ("wgmma_one_product_behind", "wgmma_one_thread_frees"):
     EXPECTED[relative] = EXPECTED["wgmma_producer_warp"]
 
+
+# Clusters of blocks.
+
+
+def histograms(parts):
+    """For each part of 256 elements and each cluster of 128, how often each of 16 bins occurs."""
+    bins = []
+    for start in range(0, 256 * parts, 128):
+        hits = [(x * x + x // 3) % 16 for x in range(start, start + 128)]
+        bins += [hits.count(bin) for bin in range(16)]
+    return bins
+
+
+def smoothed(cells, rounds):
+    """Each round replaces a cell by the sum of itself and its neighbours; beyond both ends there are zeros."""
+    for _ in range(rounds):
+        padded = [0, *cells, 0]
+        cells = [sum(padded[i:i + 3]) for i in range(len(cells))]
+    return cells
+
+
+def softmax_base_2(row):
+    powers = [2.0 ** (x - max(row)) for x in row]
+    return [power / sum(powers) for power in powers]
+
+
+def split_barrier(block, t):
+    own = sum(64 * block + (t + i) % 64 for i in range(8))
+    return own + 3 * (64 * (block ^ 1) + 63 - t)
+
+
+EXPECTED |= {f"cluster_{name}": expected for name, expected in {
+    "histogram": [(1, "i32", histograms(1))],
+    "histogram_of_parts": [(1, "i32", histograms(3))],
+    "sum": [(1, "i32", [sum(range(384)), sum(range(384, 768))])],
+    "ring": [(1, "i32", [
+        sum(512 * cluster + 128 * block + 32 * ((rank + 1) % 4) + t for block in range(4))
+        for cluster in range(2) for rank in range(4) for t in range(32)
+    ])],
+    "stencil": [(1, "i32", smoothed(range(256), 3) + smoothed(range(256, 512), 3))],
+    "two_by_two": [(2, "i32", [
+        sum((64 * (6 * y + k) + t) * (64 * (6 * x + k) + 63 - t) for k in range(6))
+        for y in range(2) for x in range(4) for t in range(64)
+    ])],
+    "ring_of_copies": [(1, "i32", [
+        sum((step + 1) * (64 * (block // 4 * 4 + (block - step) % 4) + 63 - t) for step in range(4))
+        for block in range(8) for t in range(64)
+    ])],
+    "last_block": [(1, "i32", [sum(128 * c + 32 * r + 31 - t for r in range(4)) for c in range(2) for t in range(32)])],
+    "flag_chain": [(1, "i32", [3 * (63 - t) for _ in range(2) for t in range(64)])],
+    "warps_returned": [(1, "i32", [
+        sum(96 * (block ^ 1) + 32 * i + 31 - t for i in range(3)) for block in range(4) for t in range(32)
+    ])],
+    "tensor_multicast": [(2, "i32", 2 * box(8, 8, 16, 16, 4, 8)[::-1])],
+    "neighbours": [(1, "i32", smoothed(range(256), 5))],
+    "softmax": [("1 rel 1e-5", "f32", [
+        float(f"{x:.6g}") for row in range(2)
+        for x in softmax_base_2([i / 8 for i in range(128 * row, 128 * row + 128)])
+    ])],
+    "multicast_pipeline": [(2, "i32", [
+        sum((64 * (6 * block + k) + t) * (64 * k + 63 - t) for k in range(6)) for block in range(4) for t in range(64)
+    ])],
+    "multicast_tile": [(1, "i32", [64 * (block // 4) + 63 - t for block in range(8) for t in range(64)])],
+    "multicast_halves": [(1, "i32", [64 * (block // 2) + 63 - t for block in range(4) for t in range(64)])],
+    "multicast_two_readers": [(1, "i32", [
+        x for block in range(8) for start in [32 * (block // 4)]
+        for x in [start + 31 - t for t in range(32)] + [3 * (start + t) for t in range(32)]
+    ])],
+    "tiles_sent": [(1, "i32", [3 * x for x in reversed_parts(12)])],
+    "flag": [(1, "i32", [3 * x for x in reversed_parts(2, 32)])],
+    "flag_fences": [(1, "i32", [3 * x for x in reversed_parts(2, 32)])],
+    "block_without_work": [(1, "i32", [32 * ((block + 1) % 3) + 31 - t for block in range(3) for t in range(32)])],
+    "last_row_stays": [(1, "i32", [32 * (block + 1) + 31 - t for block in range(3) for t in range(32)])],
+    "split_barrier": [(1, "i32", [split_barrier(block, t) for block in range(4) for t in range(64)])],
+    "arrival_relaxed_fence": [(1, "i32", [3 * (64 * (block ^ 1) + 63 - t) for block in range(4) for t in range(64)])],
+    "inbox": [(1, "i32", [32 * (block ^ 1) + 31 - t for block in range(4) for t in range(32)])],
+    "transpose": [(1, "i32", [
+        32 * column + 16 * matrix + row for matrix in range(2) for row in range(16) for column in range(16)
+    ])],
+    "gather": [(1, "i32", [
+        sum(range(128 * (4 * part + block), 128 * (4 * part + block + 1)))
+        for part in range(3) for _ in range(4) for block in range(4)
+    ])],
+    "lock": [(1, "i32", [400 + 0 + 1 + 2 + 3, 400 + 4 + 5 + 6 + 7])],
+    "global_exchange": [(2, "i32", [3 * (i ^ 127) for i in range(256)])],
+    "work_counter": [(1, "i32", [i * i for i in range(768)])],
+    "scan": [(1, "i32", [i * (i + 1) // 2 for i in range(512)])],
+}.items()}
+
 WRONG = {
     "swizzle_64": SWIZZLED,
     "step_in_bytes": SWIZZLED,
     "tile_not_swizzled": SWIZZLED,
+    "cluster_rank_by_columns": EXPECTED["cluster_transpose"],
 }

@@ -1,0 +1,16 @@
+// Blocks of a cluster exchange data through device memory, with a relaxed arrival and no fence.
+//
+// arch: compute_90a
+// launch: grid=4 block=64
+// args: i32[256]=iota i32[256]=zeros i32[256]=zeros
+// bug: global race
+
+#include "cluster.cuh"
+
+extern "C" __global__ __cluster_dims__(2, 1, 1) void swap(const int* in, int* scratch, int* out) {
+    int i = 64 * blockIdx.x + threadIdx.x;
+    scratch[i] = 3 * in[i];  // BUG
+    cluster_arrive_relaxed();
+    cluster_wait();
+    out[i] = scratch[i ^ 127];  // BUG
+}

@@ -1,0 +1,21 @@
+// Differences of rows: the last block writes none, but stays until the others have read its row.
+//
+// arch: compute_90a
+// launch: grid=4 block=32
+// args: i32[128]=iota i32[96]=zeros i32=3
+// bug: none
+// expect 1: i32 63 62 61 60 59 58 57 56 55 54 53 52 51 50 49 48 47 46 45 44 43 42 41 40 39 38 37 36 35 34 33 32 95
+// expect 1: i32 94 93 92 91 90 89 88 87 86 85 84 83 82 81 80 79 78 77 76 75 74 73 72 71 70 69 68 67 66 65 64 127 126
+// expect 1: i32 125 124 123 122 121 120 119 118 117 116 115 114 113 112 111 110 109 108 107 106 105 104 103 102 101
+// expect 1: i32 100 99 98 97 96
+
+#include "cluster.cuh"
+
+extern "C" __global__ __cluster_dims__(4, 1, 1) void next_row(const int* in, int* out, int rows) {
+    __shared__ int row[32];
+    int t = threadIdx.x, rank = cluster_rank();
+    row[t] = in[32 * blockIdx.x + t];
+    cluster_sync();
+    if (blockIdx.x < rows) out[32 * blockIdx.x + t] = on_rank(row, rank + 1)[31 - t];
+    cluster_sync();
+}
