@@ -1,4 +1,5 @@
-//! Tensor maps: what `cuTensorMapEncodeTiled` makes and bulk copies of tiles read.
+//! Tensor maps: what `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` make and bulk copies of
+//! tensors read.
 //!
 //! CUDA says that their 128 bytes are opaque. The layout is this file's own, with a mark at the
 //! front, so that other bytes are recognised as no tensor map.
@@ -14,6 +15,10 @@ pub(crate) const MAX_RANK: usize = 5;
 pub(crate) const MAX_BOX: u32 = 256;
 /// Distance of the elements that a box takes of a dimension, at most.
 pub(crate) const MAX_ELEMENT_STRIDE: u32 = 8;
+/// Pixels that an im2col copy moves, at most.
+pub(crate) const MAX_PIXELS: u32 = 1024;
+/// Dimensions of a tensor between the channels and the images of a batch, at most.
+pub(crate) const MAX_SPATIAL: usize = MAX_RANK - 2;
 /// Elements of a tensor in each dimension, at most.
 pub(crate) const MAX_DIMENSION: u64 = 1 << 32;
 /// The first stride that is too large.
@@ -38,6 +43,20 @@ pub(crate) struct TensorMap {
     pub swizzle: Swizzle,
     /// Elements outside are NaN in shared memory; otherwise zero.
     pub fills_nan: bool,
+    /// Of a map for im2col: which pixels a copy moves. The box has the channels of one.
+    pub pixels: Option<Pixels>,
+}
+
+/// The pixels of an im2col copy. The filter's base goes through a bounding box in each image, along
+/// the second dimension of the tensor first; a copy begins at one base and moves one pixel for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pixels {
+    /// Pixels of a copy.
+    pub count: u32,
+    /// The least base in each dimension between the channels and the images.
+    pub lower: [i16; MAX_SPATIAL],
+    /// Distance of the largest base from the last pixel of the image.
+    pub upper: [i16; MAX_SPATIAL],
 }
 
 /// Type of an element: `CUtensorMapDataType`.
@@ -180,7 +199,7 @@ impl Swizzle {
 const MARK: u64 = u64::from_le_bytes(*b"cuda-sim");
 
 // Places of the fields: mark, address, type, rank, swizzle and fill, element strides, sizes, box
-// sizes, strides.
+// sizes, strides, pixels with their corners.
 const ADDRESS: usize = 8;
 const ELEMENT: usize = 16;
 const RANK: usize = 17;
@@ -190,6 +209,8 @@ const ELEMENT_STRIDES: usize = 20;
 const SIZES: usize = 28;
 const BOX_SIZES: usize = SIZES + 4 * MAX_RANK;
 const STRIDES: usize = 64;
+const PIXELS: usize = STRIDES + 8 * MAX_RANK;
+const CORNERS: usize = PIXELS + 2;
 
 impl TensorMap {
     pub(crate) fn to_bytes(self) -> [u8; TENSOR_MAP_BYTES] {
@@ -211,6 +232,13 @@ impl TensorMap {
             put(BOX_SIZES + 2 * i, &(self.box_sizes[i] as u16).to_le_bytes());
             put(STRIDES + 8 * i, &self.strides[i].to_le_bytes());
         }
+        if let Some(pixels) = self.pixels {
+            put(PIXELS, &(pixels.count as u16).to_le_bytes());
+            let corners = pixels.lower.into_iter().chain(pixels.upper);
+            for (i, corner) in corners.enumerate() {
+                put(CORNERS + 2 * i, &corner.to_le_bytes());
+            }
+        }
         bytes
     }
 
@@ -222,6 +250,14 @@ impl TensorMap {
         };
         let [element, rank, swizzle, fill] = [ELEMENT, RANK, SWIZZLE, FILL].map(|at| bytes[at]);
         let numbers = |number: &dyn Fn(usize) -> u64| std::array::from_fn(number);
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let corner =
+            |first: usize| std::array::from_fn(|i| short(CORNERS + 2 * (first + i)) as i16);
+        let pixels = Pixels {
+            count: short(PIXELS).into(),
+            lower: corner(0),
+            upper: corner(MAX_SPATIAL),
+        };
         let map = TensorMap {
             address: long(ADDRESS),
             element: *Element::ALL.get(usize::from(element))?,
@@ -232,12 +268,16 @@ impl TensorMap {
             element_strides: std::array::from_fn(|i| bytes[ELEMENT_STRIDES + i].into()),
             swizzle: *Swizzle::ALL.get(usize::from(swizzle))?,
             fills_nan: fill != 0,
+            pixels: (pixels.count > 0).then_some(pixels),
         };
         let within = |values: &[u32; MAX_RANK], most: u32| {
             values.iter().all(|value| (1..=most).contains(value))
         };
         let is_valid = long(0) == MARK
             && (1..=MAX_RANK).contains(&map.rank)
+            && map
+                .pixels
+                .is_none_or(|pixels| map.rank > 2 && pixels.count <= MAX_PIXELS)
             && within(&map.box_sizes, MAX_BOX)
             && within(&map.element_strides, MAX_ELEMENT_STRIDE)
             && map.strides.iter().all(|&stride| stride < STRIDE_LIMIT)
@@ -258,10 +298,23 @@ impl TensorMap {
         u64::from(self.box_sizes[0] * self.element.bytes())
     }
 
-    /// Bytes of the whole box.
+    /// Bytes that a copy moves.
     pub(crate) fn box_bytes(&self) -> u64 {
-        let rows = (1..self.rank).map(|i| u64::from(self.box_elements(i)));
-        self.row_bytes() * rows.product::<u64>()
+        let rows: u64 = match self.pixels {
+            Some(pixels) => pixels.count.into(),
+            None => (1..self.rank)
+                .map(|i| u64::from(self.box_elements(i)))
+                .product(),
+        };
+        self.row_bytes() * rows
+    }
+
+    /// The least and the largest base of a filter in a dimension between the channels and the images.
+    pub(crate) fn bounds(&self, pixels: &Pixels, dimension: usize) -> [i64; 2] {
+        let last = self.sizes[dimension] as i64 - 1;
+        let [lower, upper] =
+            [pixels.lower, pixels.upper].map(|corner| i64::from(corner[dimension - 1]));
+        [lower, last + upper]
     }
 }
 
@@ -280,6 +333,7 @@ mod tests {
             element_strides: [1, 8, 2, 3, 1],
             swizzle: Swizzle::Bytes64,
             fills_nan: true,
+            pixels: None,
         }
     }
 
@@ -287,6 +341,14 @@ mod tests {
     fn bytes_hold_every_field() {
         let first = map();
         assert_eq!(TensorMap::from_bytes(&first.to_bytes()), Some(first));
+        let pixels = Some(Pixels {
+            count: MAX_PIXELS,
+            lower: [i16::MIN, -1, 0],
+            upper: [i16::MAX, 1, -2],
+        });
+        let for_pixels = TensorMap { pixels, ..first };
+        let read = TensorMap::from_bytes(&for_pixels.to_bytes());
+        assert_eq!(read, Some(for_pixels));
         for element in Element::ALL {
             for swizzle in Swizzle::ALL {
                 let map = TensorMap {
@@ -314,6 +376,8 @@ mod tests {
             (ELEMENT_STRIDES + 1, 9),
             (BOX_SIZES + 3, 2),
             (STRIDES + 5, 1),
+            // More pixels than a copy can have.
+            (PIXELS + 1, 5),
         ] {
             let mut bytes = good;
             bytes[at] = value;

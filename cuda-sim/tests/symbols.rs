@@ -101,7 +101,7 @@ fn every_listed_function_is_found_and_what_is_not_simulated_says_so() -> Result<
     }
     for name in [
         "cuArrayCreate_v2",
-        "cuTensorMapEncodeIm2col",
+        "cuTensorMapEncodeIm2colWide",
         "cuIpcGetMemHandle",
     ] {
         // SAFETY: a function that ignores its arguments.

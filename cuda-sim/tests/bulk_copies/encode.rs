@@ -287,6 +287,7 @@ fn the_functions_are_found_by_name_and_version() -> Outcome {
         c"cuTensorMapEncodeTiled",
         c"cuTensorMapReplaceAddress",
         c"cuTensorMapEncodeIm2col",
+        c"cuTensorMapEncodeIm2colWide",
     ] {
         let mut address: *mut c_void = ptr::null_mut();
         let mut found = sys::CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

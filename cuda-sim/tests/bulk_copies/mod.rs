@@ -7,6 +7,7 @@ mod clusters;
 mod encode;
 mod faults;
 mod launches;
+mod pixels;
 mod reductions;
 mod rig;
 mod tiles;

@@ -356,8 +356,12 @@ fn a_replaced_address() {
 #[test]
 fn other_forms_are_unknown() {
     for form in [
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3, %r4}], [%r0], {%h1};",
-        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%d1, {%r2, %r3, %r4}], [%r1];",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r0], {%h1};",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3, %r4}], [%r0];",
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3, %r4, %r5}], [%r0], {%h1};",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3, %r4}], [%r0], {%h1};",
+        "cp.async.bulk.tensor.3d.global.shared::cta.im2col.bulk_group [%d1, {%r2, %r3, %r4}], [%r1];",
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col_no_offs.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3, %r4}], [%r0];",
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r0];",
         "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%d1, {%r2, %r3}], [%r0], %h1;",
         "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2}], [%r0];",

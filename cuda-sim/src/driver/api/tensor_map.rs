@@ -1,5 +1,7 @@
 //! Tensor maps, which describe tensors to the tensor memory accelerator.
 
+use std::ops::RangeInclusive;
+
 use crate::{
     driver::{
         ffi::{Code, Error, In, InOut, Out, Result, guard},
@@ -7,8 +9,9 @@ use crate::{
     },
     settings::device,
     tensor_map::{
-        Element, GRAIN, MAX_BOX, MAX_DIMENSION, MAX_ELEMENT_STRIDE, MAX_RANK, STRIDE_LIMIT,
-        Swizzle, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap,
+        Element, GRAIN, MAX_BOX, MAX_DIMENSION, MAX_ELEMENT_STRIDE, MAX_PIXELS, MAX_RANK,
+        MAX_SPATIAL, Pixels, STRIDE_LIMIT, Swizzle, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES,
+        TensorMap,
     },
 };
 
@@ -35,29 +38,13 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     fill: u32,
 ) -> Code {
     guard(|| {
-        driver()?;
-        if device().capability.number < NEEDED {
-            return Err(Error::unsupported(
-                "tensor maps on a device below compute capability 9.0",
-            ));
-        }
-        map.check("tensorMap")?;
-        check_multiple("tensorMap", map.address() as u64, TENSOR_MAP_ALIGNMENT)?;
-        let rank = match rank as usize {
-            rank @ 1..=MAX_RANK => rank,
-            rank => {
-                return Err(Error::value(format!(
-                    "tensorRank is {rank}; it goes from 1 to {MAX_RANK}"
-                )));
-            }
-        };
-        let element = element_of(element)?;
-        check_multiple("globalAddress", address, GRAIN)?;
-        check_interleave(interleave)?;
-        if l2_promotion > 3 {
-            let text = format!("l2Promotion is {l2_promotion}, no CUtensorMapL2promotion");
-            return Err(Error::value(text));
-        }
+        let ranks = 1..=MAX_RANK;
+        let (rank, element) = check(
+            &map,
+            ranks,
+            [rank, element, interleave, l2_promotion],
+            address,
+        )?;
         let encoded = TensorMap {
             address,
             element,
@@ -68,8 +55,59 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
             element_strides: within("elementStrides", &element_strides, rank, MAX_ELEMENT_STRIDE)?,
             swizzle: swizzle_of(swizzle)?,
             fills_nan: fills_nan(fill, element)?,
+            pixels: None,
         };
-        check_rows(&encoded)?;
+        check_rows(&encoded, "boxDim[0]")?;
+        map.set("tensorMap", encoded.to_bytes())
+    })
+}
+
+/// Describes a batch of images and the pixels of them that a copy moves for a convolution.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
+    map: Out<Bytes>,
+    element: u32,
+    rank: u32,
+    address: u64,
+    sizes: In<u64>,
+    strides: In<u64>,
+    lower: In<i32>,
+    upper: In<i32>,
+    channels: u32,
+    pixels: u32,
+    element_strides: In<u32>,
+    interleave: u32,
+    swizzle: u32,
+    l2_promotion: u32,
+    fill: u32,
+) -> Code {
+    guard(|| {
+        let ranks = 3..=MAX_RANK;
+        let (rank, element) = check(
+            &map,
+            ranks,
+            [rank, element, interleave, l2_promotion],
+            address,
+        )?;
+        let mut box_sizes = [1; MAX_RANK];
+        box_sizes[0] = one_within("channelsPerPixel", channels, MAX_BOX)?;
+        let encoded = TensorMap {
+            address,
+            element,
+            rank,
+            sizes: sizes_of(&sizes, rank)?,
+            strides: strides_of(&strides, rank, element)?,
+            box_sizes,
+            element_strides: within("elementStrides", &element_strides, rank, MAX_ELEMENT_STRIDE)?,
+            swizzle: swizzle_of(swizzle)?,
+            fills_nan: fills_nan(fill, element)?,
+            pixels: Some(Pixels {
+                count: one_within("pixelsPerColumn", pixels, MAX_PIXELS)?,
+                lower: corner_of("pixelBoxLowerCorner", &lower, rank)?,
+                upper: corner_of("pixelBoxUpperCorner", &upper, rank)?,
+            }),
+        };
+        check_rows(&encoded, "channelsPerPixel")?;
         map.set("tensorMap", encoded.to_bytes())
     })
 }
@@ -87,6 +125,39 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(map: InOut<Bytes>, address: u
         check_multiple("globalAddress", address, GRAIN)?;
         map.set("tensorMap", TensorMap { address, ..old }.to_bytes())
     })
+}
+
+/// Checks what all tensor maps have. The numbers are those of rank, type, interleaving and
+/// promotion. Returns the rank and the type.
+fn check(
+    map: &Out<Bytes>,
+    ranks: RangeInclusive<usize>,
+    [rank, element, interleave, l2_promotion]: [u32; 4],
+    address: u64,
+) -> Result<(usize, Element)> {
+    driver()?;
+    if device().capability.number < NEEDED {
+        return Err(Error::unsupported(
+            "tensor maps on a device below compute capability 9.0",
+        ));
+    }
+    map.check("tensorMap")?;
+    check_multiple("tensorMap", map.address() as u64, TENSOR_MAP_ALIGNMENT)?;
+    let rank = rank as usize;
+    if !ranks.contains(&rank) {
+        let (least, most) = (ranks.start(), ranks.end());
+        return Err(Error::value(format!(
+            "tensorRank is {rank}; it goes from {least} to {most}"
+        )));
+    }
+    let element = element_of(element)?;
+    check_multiple("globalAddress", address, GRAIN)?;
+    check_interleave(interleave)?;
+    if l2_promotion > 3 {
+        let text = format!("l2Promotion is {l2_promotion}, no CUtensorMapL2promotion");
+        return Err(Error::value(text));
+    }
+    Ok((rank, element))
 }
 
 fn check_multiple(argument: &str, address: u64, bytes: u64) -> Result {
@@ -184,28 +255,50 @@ fn strides_of(strides: &In<u64>, rank: usize, element: Element) -> Result<[u64; 
 fn within(argument: &str, values: &In<u32>, rank: usize, most: u32) -> Result<[u32; MAX_RANK]> {
     let mut all = [1; MAX_RANK];
     for (i, value) in values.list(argument, rank)?.into_iter().enumerate() {
-        if !(1..=most).contains(&value) {
+        all[i] = one_within(&format!("{argument}[{i}]"), value, most)?;
+    }
+    Ok(all)
+}
+
+fn one_within(argument: &str, value: u32, most: u32) -> Result<u32> {
+    match (1..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(Error::value(format!(
+            "{argument} is {value}; it goes from 1 to {most}"
+        ))),
+    }
+}
+
+/// A corner of the bounding box, the second dimension of the tensor first. Its numbers have 16 bits
+/// together in tensors of up to four dimensions, and 15 in those of five.
+fn corner_of(argument: &str, corner: &In<i32>, rank: usize) -> Result<[i16; MAX_SPATIAL]> {
+    let spatial = rank - 2;
+    let least = -1 << (16 / spatial - 1);
+    let mut all = [0; MAX_SPATIAL];
+    for (i, value) in corner.list(argument, spatial)?.into_iter().enumerate() {
+        let most = -1 - least;
+        if !(least..=most).contains(&value) {
             return Err(Error::value(format!(
-                "{argument}[{i}] is {value}; it goes from 1 to {most}"
+                "{argument}[{i}] is {value}; it goes from {least} to {most}"
             )));
         }
-        all[i] = value;
+        all[i] = value as i16;
     }
     Ok(all)
 }
 
 /// Checks the bytes of a row of the box.
-fn check_rows(map: &TensorMap) -> Result {
+fn check_rows(map: &TensorMap, argument: &str) -> Result {
     let row = map.row_bytes();
     let elements = map.box_sizes[0];
     if !row.is_multiple_of(GRAIN) {
         return Err(Error::value(format!(
-            "boxDim[0] is {elements} elements, {row} bytes, no multiple of {GRAIN} bytes"
+            "{argument} is {elements} elements, {row} bytes, no multiple of {GRAIN} bytes"
         )));
     }
     match map.swizzle.span() {
         Some(span) if row > span.into() => Err(Error::value(format!(
-            "boxDim[0] is {elements} elements, {row} bytes, more than the {span} bytes of swizzle"
+            "{argument} is {elements} elements, {row} bytes, more than the {span} bytes of swizzle"
         ))),
         _ => Ok(()),
     }

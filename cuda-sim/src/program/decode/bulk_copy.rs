@@ -42,7 +42,13 @@ impl<'a> Lowering<'a> {
             return None;
         }
         let is_tile = rank.is_some();
-        let _ = is_tile && mods.take("tile");
+        let of_pixels = is_tile
+            && match route {
+                Route::Load | Route::Prefetch => mods.take("im2col"),
+                Route::Store => mods.take("im2col_no_offs"),
+                Route::Within => false,
+            };
+        let _ = is_tile && !of_pixels && mods.take("tile");
         let multicasts = to_cluster && route == Route::Load && mods.take("multicast::cluster");
         let has_policy = route != Route::Within && mods.take("L2::cache_hint");
         let has_barrier = matches!(route, Route::Load | Route::Within);
@@ -101,6 +107,10 @@ impl<'a> Lowering<'a> {
             extent = Some(Extent::Bytes(self.source(next()?, Type::U32)?));
         }
         let barrier = given(has_barrier.then(&mut next), |at| self.shared_side(at?))?;
+        if of_pixels {
+            let offsets = (route != Route::Store).then(&mut next);
+            extent = Some(self.pixels(extent?, offsets)?);
+        }
         let blocks = given(multicasts.then(&mut next), |mask| {
             self.source(mask?, Type::U16)
         })?;
@@ -214,7 +224,51 @@ impl<'a> Lowering<'a> {
         for (coordinate, place) in coordinates.iter_mut().zip(places) {
             *coordinate = self.source(place, Type::S32)?;
         }
-        Some((map, Extent::Tile { rank, coordinates }))
+        let extent = Extent::Tile {
+            rank,
+            pixels: false,
+            coordinates,
+        };
+        Some((map, extent))
+    }
+
+    /// The pixels of an im2col copy: `extent` has the coordinates, an operand the offsets.
+    fn pixels(&mut self, extent: Extent, offsets: Option<Option<&Operand<'a>>>) -> Option<Extent> {
+        let Extent::Tile {
+            rank: rank @ 3..,
+            mut coordinates,
+            ..
+        } = extent
+        else {
+            return None;
+        };
+        let spatial = &mut coordinates[1..usize::from(rank) - 1];
+        let mut above = vec![self.number(0); spatial.len()];
+        if let Some(offsets) = offsets {
+            let offsets = items(offsets?);
+            if offsets.len() != spatial.len() {
+                return None;
+            }
+            for (above, offset) in above.iter_mut().zip(offsets) {
+                *above = self.source(offset, Type::U16)?;
+            }
+        }
+        for (coordinate, above) in spatial.iter_mut().zip(above) {
+            let d = self.scratch(true);
+            let low = *coordinate;
+            self.emit_before(Op::Pack {
+                bits: 32,
+                count: 2,
+                d,
+                parts: [low, above, low, low],
+            });
+            *coordinate = d;
+        }
+        Some(Extent::Tile {
+            rank,
+            pixels: true,
+            coordinates,
+        })
     }
 }
 

@@ -62,8 +62,14 @@ pub(crate) enum Route {
 pub(crate) enum Extent {
     /// So many bytes in a row.
     Bytes(R),
-    /// The box of a tensor map, at these coordinates of its tensor.
-    Tile { rank: u8, coordinates: [R; 5] },
+    /// The box of a tensor map, at these coordinates of its tensor. If it is one of `pixels`
+    /// (`.im2col`), the coordinates between the first and the last are of 64 bits, with the offset
+    /// of the filter above: an operation has no room for more registers.
+    Tile {
+        rank: u8,
+        pixels: bool,
+        coordinates: [R; 5],
+    },
     /// The tensor map itself.
     Map,
 }
@@ -103,7 +109,9 @@ impl BulkCopy {
     pub(crate) fn extent_registers(&mut self) -> &mut [R] {
         match &mut self.extent {
             Extent::Bytes(size) => std::slice::from_mut(size),
-            Extent::Tile { rank, coordinates } => &mut coordinates[..usize::from(*rank)],
+            Extent::Tile {
+                rank, coordinates, ..
+            } => &mut coordinates[..usize::from(*rank)],
             Extent::Map => &mut [],
         }
     }

@@ -10,7 +10,7 @@ use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::operations::bulk_copy::rows::{Moved, Row};
 use crate::fault::{BadTensor, FaultKind};
 use crate::program::op::{Address, BulkCopy, Extent, MemorySpace, NO_MASK};
-use crate::tensor_map::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
+use crate::tensor_map::{MAX_RANK, Pixels, TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMap};
 
 /// Bytes by which the addresses and the size of a copy of bytes are divisible.
 const BYTES_GRAIN: u64 = 16;
@@ -42,7 +42,11 @@ pub(super) fn moved(
             check_multiple(name, device, BYTES_GRAIN, lane)?;
             Ok(Moved::bytes(device, bytes))
         }
-        Extent::Tile { rank, coordinates } => {
+        Extent::Tile {
+            rank,
+            pixels,
+            coordinates,
+        } => {
             let map = tensor_map(warp, worker, device, lane)?;
             if map.rank != usize::from(rank) {
                 let what = format!(
@@ -51,14 +55,58 @@ pub(super) fn moved(
                 );
                 return Err(bad("tensorMap", what, lane));
             }
-            let mut first = [0; 5];
-            for (first, r) in first.iter_mut().zip(&coordinates[..map.rank]) {
-                *first = registers.read::<u32>(*r)[lane as usize] as i32;
+            if map.pixels.is_some() != pixels {
+                let what = match pixels {
+                    true => "describes tiles, and the instruction copies pixels (.im2col)",
+                    false => {
+                        "describes pixels (cuTensorMapEncodeIm2col), and the instruction copies a tile"
+                    }
+                };
+                return Err(bad("tensorMap", what.to_owned(), lane));
             }
-            Ok(Moved::tile(map, &first))
+            let (mut first, mut offsets) = ([0; MAX_RANK], [0; MAX_RANK]);
+            for (i, &r) in coordinates[..map.rank].iter().enumerate() {
+                let has_offset = pixels && (1..map.rank - 1).contains(&i);
+                let both = registers.read_either(r, has_offset)[lane as usize];
+                first[i] = both as i32;
+                offsets[i] = u32::from((both >> 32) as u16);
+            }
+            if let Some(pixels) = &map.pixels {
+                check_pixels(&map, pixels, (&first, &offsets), lane)?;
+            }
+            Ok(Moved::tile(map, &first, &offsets))
         }
         Extent::Map => unreachable!("copies nothing"),
     }
+}
+
+/// Checks the base of the filter and its offsets in the dimensions between channels and images.
+fn check_pixels(
+    map: &TensorMap,
+    pixels: &Pixels,
+    (first, offsets): (&[i32; MAX_RANK], &[u32; MAX_RANK]),
+    lane: u32,
+) -> Result<(), Trap> {
+    let spatial = map.rank - 2;
+    let most = (1 << (16 / spatial)) - 1;
+    for i in 1..=spatial {
+        let [low, high] = map.bounds(pixels, i);
+        if !(low..=high).contains(&first[i].into()) {
+            let what = format!(
+                "has {} in dimension {i}, outside of the bounding box from {low} to {high}",
+                first[i]
+            );
+            return Err(bad("tensorCoords", what, lane));
+        }
+        if offsets[i] > most {
+            let what = format!(
+                "has {} in dimension {i}; it goes from 0 to {most}",
+                offsets[i]
+            );
+            return Err(bad("im2colInfo", what, lane));
+        }
+    }
+    Ok(())
 }
 
 /// The tensor map that an operand points to.
