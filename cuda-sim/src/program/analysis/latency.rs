@@ -189,7 +189,7 @@ mod tests {
     /// Clocks of the first basic block of a kernel with this body.
     fn clocks(body: &str) -> u32 {
         let ptx = format!(
-            ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
+            ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
              .reg .f32 %f<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .shared .align 4 .b8 s[64];\n\
              {body}\nret;\n}}"
         );
