@@ -248,6 +248,7 @@ EXPECTED |= {f"cluster_{name}": expected for name, expected in {
     "split_barrier": [(1, "i32", [split_barrier(block, t) for block in range(4) for t in range(64)])],
     "arrival_relaxed_fence": [(1, "i32", [3 * (64 * (block ^ 1) + 63 - t) for block in range(4) for t in range(64)])],
     "inbox": [(1, "i32", [32 * (block ^ 1) + 31 - t for block in range(4) for t in range(32)])],
+    "init_fence_relaxed": [(1, "i32", 2 * list(range(32)))],
     "transpose": [(1, "i32", [
         32 * column + 16 * matrix + row for matrix in range(2) for row in range(16) for column in range(16)
     ])],
