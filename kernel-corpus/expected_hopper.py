@@ -131,6 +131,7 @@ EXPECTED = {
     "expect_tx_for_each_copy": REVERSED,
     "mbarrier_count_of_the_writers": [(1, "i32", [sum(32 * i + t for i in range(4)) for t in range(32)])],
     "mbarrier_init_fence": REVERSED,
+    "mbarrier_init_no_fence": REVERSED,
     "mbarrier_init_proxy_fence": REVERSED,
     "tensor_load": [(2, "i32", box(8, 8, 16, 16, 4, 8)[::-1])],
     "tensor_load_edge": [(2, "i32", box(8, 8, 16, 16, -2, 12)[::-1])],

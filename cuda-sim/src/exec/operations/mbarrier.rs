@@ -235,7 +235,7 @@ pub(crate) fn execute(
             } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
-                    MbarrierOp::Init => clocks.start_mbarrier(warp.number, at, warp.pc),
+                    MbarrierOp::Init => clocks.start_mbarrier(warp.number, at),
                     // As behind a flag, a fence behind a relaxed wait is not asked for.
                     MbarrierOp::Wait { .. } if over >> lane & 1 != 0 => {
                         clocks.pass_mbarrier(warp.number, at);
