@@ -131,6 +131,7 @@ EXPECTED = {
     "expect_tx_for_each_copy": REVERSED,
     "mbarrier_count_of_the_writers": [(1, "i32", [sum(32 * i + t for i in range(4)) for t in range(32)])],
     "mbarrier_init_fence": REVERSED,
+    "mbarrier_init_no_fence": REVERSED,
     "mbarrier_init_proxy_fence": REVERSED,
     "tensor_load": [(2, "i32", box(8, 8, 16, 16, 4, 8)[::-1])],
     "tensor_load_edge": [(2, "i32", box(8, 8, 16, 16, -2, 12)[::-1])],
@@ -235,6 +236,7 @@ EXPECTED |= {f"cluster_{name}": expected for name, expected in {
         sum((64 * (6 * block + k) + t) * (64 * k + 63 - t) for k in range(6)) for block in range(4) for t in range(64)
     ])],
     "multicast_tile": [(1, "i32", [64 * (block // 4) + 63 - t for block in range(8) for t in range(64)])],
+    "multicast_no_fence": [(1, "i32", [64 * (block // 4) + 63 - t for block in range(8) for t in range(64)])],
     "multicast_halves": [(1, "i32", [64 * (block // 2) + 63 - t for block in range(4) for t in range(64)])],
     "multicast_two_readers": [(1, "i32", [
         x for block in range(8) for start in [32 * (block // 4)]

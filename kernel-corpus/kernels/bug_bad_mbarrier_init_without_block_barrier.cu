@@ -30,7 +30,7 @@ extern "C" __global__ void reverse(const int* in, int* out) {
     int t = threadIdx.x;
     if (t == 0) {
         mbarrier_init(&full, 1);  // BUG
-        fence_mbarrier_init();  // so that the copy finds the barrier
+        fence_mbarrier_init();
         mbarrier_arrive_expect_tx(&full, sizeof(tile));
         load_tile(tile, in, sizeof(tile), &full);
     }

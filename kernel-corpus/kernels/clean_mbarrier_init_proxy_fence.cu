@@ -1,4 +1,4 @@
-// The proxy fence makes the initialised barrier visible to the copy, too.
+// So does a proxy fence there.
 //
 // arch: compute_90a
 // launch: grid=1 block=64
@@ -32,7 +32,7 @@ extern "C" __global__ void reverse(const int* in, int* out) {
     int t = threadIdx.x;
     if (t == 0) {
         mbarrier_init(&full, 1);
-        fence_proxy_async();  // so that the copy finds the barrier
+        fence_proxy_async();
         mbarrier_arrive_expect_tx(&full, sizeof(tile));
         load_tile(tile, in, sizeof(tile), &full);
     }

@@ -156,9 +156,6 @@ fn describe(kind: &FaultKind) -> (String, Option<(String, u32)>) {
         FaultKind::MissingProxyFence(race) => {
             return ("missing proxy fence".to_owned(), race.other.source.clone());
         }
-        FaultKind::UnseenMbarrier { initialised } => {
-            return ("unseen mbarrier".to_owned(), initialised.clone());
-        }
         FaultKind::UnfinishedBulkCopy => "unfinished bulk copy",
         FaultKind::BadBulkCopy { .. } => "bad bulk copy",
         FaultKind::RegistersExhausted { .. } | FaultKind::BadRegisterCount { .. } => "setmaxnreg",

@@ -229,7 +229,6 @@ impl LaunchAttempt {
             FaultKind::MissingProductFence { access, register } if register.is_some() => {
                 *access = source;
             }
-            FaultKind::UnseenMbarrier { initialised } => *initialised = source,
             FaultKind::UnfinishedCopy(copy) => {
                 copy.source = source;
                 copy.thread = other.thread.map(|thread| self.thread(thread));

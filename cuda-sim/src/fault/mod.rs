@@ -64,16 +64,6 @@ pub enum FaultKind {
     /// stores wrote, which are ordered before it, but without a fence for the asynchronous proxy.
     #[error("no proxy fence: {}, which an earlier store wrote", .0.what())]
     MissingProxyFence(Race),
-    /// A bulk copy completes bytes of an mbarrier whose initialisation the asynchronous proxy may
-    /// not see.
-    #[error(
-        "mbarrier of a bulk copy: its initialisation {} may not be visible to the copy",
-        at(initialised, "elsewhere")
-    )]
-    UnseenMbarrier {
-        /// Place of the initialisation.
-        initialised: Option<(String, u32)>,
-    },
     /// A block ended while a bulk copy may still read its shared memory.
     #[error(
         "unfinished bulk copy: the block ends, and nobody has waited for this copy from its shared memory"
@@ -516,7 +506,6 @@ impl Fault {
             | FaultKind::UninitialisedRegister
             | FaultKind::Race(_)
             | FaultKind::MissingProxyFence(_)
-            | FaultKind::UnseenMbarrier { .. }
             | FaultKind::UnfinishedBulkCopy
             | FaultKind::UnfinishedCopy(_)
             | FaultKind::InactiveLane { .. }

@@ -32,9 +32,7 @@ impl FaultKind {
             FaultKind::UninitialisedRegister => page!("uninitialised-register"),
             FaultKind::Race(race) if race.is_asynchronous() => page!("asynchronous-race"),
             FaultKind::Race(_) => page!("race"),
-            FaultKind::MissingProxyFence(_) | FaultKind::UnseenMbarrier { .. } => {
-                page!("proxy-fence")
-            }
+            FaultKind::MissingProxyFence(_) => page!("proxy-fence"),
             FaultKind::UnfinishedBulkCopy => page!("unfinished-bulk-copy"),
             FaultKind::UnfinishedCopy(_) => page!("copy-in-flight"),
             FaultKind::InactiveLane { .. } => page!("inactive-lane"),

@@ -264,9 +264,6 @@ impl FaultKind {
             FaultKind::MissingProxyFence(_) => {
                 "bulk copies and wgmma see ordinary stores to shared memory behind a fence.proxy.async alone; run it before the barrier that orders the two"
             }
-            FaultKind::UnseenMbarrier { .. } => {
-                "run fence.mbarrier_init or fence.proxy.async behind mbarrier.init, and a barrier before the first copy"
-            }
             FaultKind::UnfinishedBulkCopy => {
                 "the thread that copies must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read before its block ends; of a copy to another block, that one must tell that it has arrived"
             }

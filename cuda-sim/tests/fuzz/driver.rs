@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUresult};
 type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
 
 /// The codes that may come back. `CUDA_ERROR_UNKNOWN` is not among them: it stands for a panic.
-const KNOWN: [CUresult; 44] = {
+const KNOWN: [CUresult; 45] = {
     use CUresult::*;
     [
         CUDA_SUCCESS,

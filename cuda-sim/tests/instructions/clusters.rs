@@ -160,6 +160,30 @@ fn a_block_waits_at_a_barrier_for_another_one() {
     assert_eq!(barriers[0].arrivals, 1, "{barriers:?}");
 }
 
+/// `fence.mbarrier_init` and a relaxed arrival pass on that barriers are initialised; a relaxed arrival
+/// alone does not.
+#[test]
+fn a_fence_and_a_relaxed_barrier_order_initialisations() {
+    let body = |fence: &str| {
+        format!(
+            "setp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n{fence}\
+             barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n{NEXT}\
+             @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n\
+             WAIT:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\n\
+             {MEET}mov.u32 %r10, 5;\nst.global.u32 [%d1], %r10;"
+        )
+    };
+    let fence = "@%p1 fence.mbarrier_init.release.cluster;\n";
+    for seed in [None, Some(1), Some(2)] {
+        cuda_sim::set_seed(seed);
+        let result = run([2, 1, 1], [2, 1, 1], &body(fence));
+        assert_eq!(result, Ok(vec![5; 64]), "{seed:?}");
+        let kind = run([2, 1, 1], [2, 1, 1], &body("")).unwrap_err();
+        assert!(matches!(*kind, FaultKind::BadMbarrier { .. }), "{kind:?}");
+    }
+    cuda_sim::set_seed(None);
+}
+
 /// What a block stores to device memory before the barrier, another one may load behind it.
 #[test]
 fn the_barrier_orders_device_memory() {
@@ -373,23 +397,6 @@ fn blocks_end_behind_the_last_access() {
             );
         }
     }
-}
-
-/// `fence.mbarrier_init` is what the other blocks need to arrive, with a relaxed barrier too.
-#[test]
-fn a_fence_shows_that_a_barrier_is_initialised() {
-    let body = |fence: &str| {
-        format!(
-            "setp.eq.u32 %p1, %r1, 0;\n@%p1 mbarrier.init.shared.b64 [%r0], 1;\n{fence}\
-             barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;\n{NEXT}\
-             @%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n\
-             WAIT:\nmbarrier.try_wait.parity.shared.b64 %p4, [%r0], 0;\n@!%p4 bra WAIT;\n{MEET}"
-        )
-    };
-    let fence = "fence.mbarrier_init.release.cluster;\n";
-    assert!(run([2, 1, 1], [2, 1, 1], &body(fence)).is_ok());
-    let kind = run([2, 1, 1], [2, 1, 1], &body("")).unwrap_err();
-    assert!(matches!(*kind, FaultKind::BadMbarrier { .. }), "{kind:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::exec::checks::happens_before::Accessor;
 use crate::exec::checks::shared_ranges::RangeProblem;
 use crate::exec::checks::unwritten_bytes::unwritten_fault;
 use crate::exec::checks::vector_clock::Visitor;
-use crate::exec::lane_fault::{LaneFault, OtherSide, Trap};
+use crate::exec::lane_fault::Trap;
 use crate::fault::{Agent, FaultKind};
 use crate::program::op::MemorySpace;
 
@@ -184,30 +184,6 @@ impl Checks<'_> {
             let clocks = &mut self.shared.clocks;
             clocks.wait_async(warp, place, operation.time);
         }
-    }
-
-    /// A fault if an operation that completes bytes of the mbarrier at this address may not see its
-    /// initialisation.
-    pub(crate) fn check_initialisation(
-        &self,
-        warp: &ActiveWarp<'_>,
-        operation: &AsyncOperation,
-        barrier: u64,
-    ) -> Result<(), Trap> {
-        let clocks = &self.shared.clocks;
-        let unseen = operation
-            .place
-            .and_then(|(place, _)| clocks.unseen_initialisation(place, barrier));
-        let Some(pc) = unseen else { return Ok(()) };
-        Err(Box::new(LaneFault {
-            kind: FaultKind::UnseenMbarrier { initialised: None },
-            lane: warp.mask.trailing_zeros() & 31,
-            other: Some(OtherSide {
-                pc,
-                thread: None,
-                block: None,
-            }),
-        }))
     }
 
     /// The operation has completed its bytes on the mbarrier at this address, whose phase is over

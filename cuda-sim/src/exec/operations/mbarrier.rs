@@ -235,7 +235,7 @@ pub(crate) fn execute(
             } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
                 match op {
-                    MbarrierOp::Init => clocks.start_mbarrier(warp.number, at, warp.pc),
+                    MbarrierOp::Init => clocks.start_mbarrier(warp.number, at),
                     // As behind a flag, a fence behind a relaxed wait is not asked for.
                     MbarrierOp::Wait { .. } if over >> lane & 1 != 0 => {
                         clocks.pass_mbarrier(warp.number, at);
@@ -327,7 +327,7 @@ fn arrive_at_peer(
             clocks.meet(&visitor)
         }
         Some((place, _)) => {
-            if clocks.visit_may_precede_initialisation(place, at) {
+            if clocks.may_precede_initialisation(place, at) {
                 return Err(bad(lane, UNORDERED.to_owned()));
             }
             clocks.arrive_at_mbarrier(place, at, releases, ends);

@@ -59,7 +59,7 @@ pub(crate) enum Fence {
     Device,
     /// Ordinary accesses to shared memory, for the asynchronous proxy.
     AsyncProxy,
-    /// Initialisations of mbarriers, for the asynchronous proxy.
+    /// Initialisations of mbarriers, for the cluster.
     MbarrierInit,
 }
 

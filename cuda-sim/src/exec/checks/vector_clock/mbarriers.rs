@@ -1,5 +1,7 @@
-//! Barriers in shared memory (`mbarrier`): what their phases pass on, and who sees that they are
-//! initialised.
+//! Barriers in shared memory (`mbarrier`): what their phases pass on, and what their initialisation
+//! comes before. Bulk copies access a barrier by the generic proxy (PTX ISA 9.3, `cp.async.bulk`:
+//! "This instruction accesses its mbarrier operand using generic-proxy"), so an order suffices for
+//! them as for threads, without a fence for a proxy.
 
 use super::{BlockClocks, Past};
 
@@ -26,19 +28,14 @@ impl Phases {
 struct Initialisation {
     warp: usize,
     time: u32,
-    pc: u32,
-    /// By a fence of its own.
-    is_visible: bool,
 }
 
 impl BlockClocks {
-    /// The barrier at `address` of shared memory begins, by the instruction at `pc`.
-    pub(crate) fn start_mbarrier(&mut self, warp: usize, address: u64, pc: u32) {
+    /// The barrier at `address` of shared memory begins.
+    pub(crate) fn start_mbarrier(&mut self, warp: usize, address: u64) {
         let start = Initialisation {
             warp,
             time: self.clock[warp],
-            pc,
-            is_visible: false,
         };
         let phases = Phases {
             start,
@@ -54,29 +51,6 @@ impl BlockClocks {
         phases.is_some_and(|Phases { start, .. }| {
             start.warp != warp && !self.has_seen(warp, start.warp, start.time)
         })
-    }
-
-    /// The same for a visitor at `place`. It comes behind a barrier of the cluster, for which
-    /// `fence.mbarrier_init` is enough.
-    pub(crate) fn visit_may_precede_initialisation(&self, place: usize, address: u64) -> bool {
-        let phases = self.mbarriers.get(&address);
-        let is_visible = phases.is_some_and(|phases| phases.start.is_visible);
-        !is_visible && self.may_precede_initialisation(place, address)
-    }
-
-    /// The warp makes the barriers that it has initialised visible to the asynchronous proxy.
-    pub(crate) fn fence_mbarrier_init(&mut self, warp: usize) {
-        for phases in self.mbarriers.values_mut() {
-            phases.start.is_visible |= phases.start.warp == warp;
-        }
-    }
-
-    /// Where the barrier at `address` was initialised, if the newest operation at `place` does not
-    /// see that.
-    pub(crate) fn unseen_initialisation(&self, place: usize, address: u64) -> Option<u32> {
-        let start = self.mbarriers.get(&address)?.start;
-        let sees = start.is_visible || self.engines.sees(place, start.warp, start.time);
-        (!sees).then_some(start.pc)
     }
 
     /// The warp arrives at a barrier: it releases what it did so far, or before its last fence if

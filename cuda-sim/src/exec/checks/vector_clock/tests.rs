@@ -87,7 +87,7 @@ fn a_flag_needs_the_fence_before_it() {
 fn a_wait_acquires_the_phases_that_are_over() {
     let mut order = BlockClocks::default();
     order.start(2, 0);
-    order.start_mbarrier(0, 8, 0);
+    order.start_mbarrier(0, 8);
     let first = order.clock(0);
     order.arrive_at_mbarrier(0, 8, true, false);
     order.pass_mbarrier(1, 8);
@@ -108,7 +108,7 @@ fn a_wait_acquires_the_phases_that_are_over() {
 fn a_relaxed_arrival_releases_what_came_before_the_fence() {
     let mut order = BlockClocks::default();
     order.start(2, 0);
-    order.start_mbarrier(0, 8, 0);
+    order.start_mbarrier(0, 8);
     let first = order.clock(0);
     order.fence(0, false);
     let second = order.clock(0);
@@ -123,7 +123,7 @@ const COPY: Engine = Engine::Barrier(8);
 fn who_waits_for_the_phase_of_a_copy_comes_behind_it_and_nobody_else() {
     let mut order = BlockClocks::default();
     order.start(3, 0);
-    order.start_mbarrier(0, 8, 0);
+    order.start_mbarrier(0, 8);
     let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
     let copied = order.clock(engine);
     order.release([0, 1, 2].into_iter(), [].into_iter(), &Past::default());
@@ -176,24 +176,6 @@ fn copies_of_one_engine_are_not_ordered() {
     assert_eq!(order.unfinished().collect::<Vec<_>>(), [(COPY, 9)]);
     order.wait_async(0, engine, order.clock(engine));
     assert_eq!(order.unfinished().count(), 0);
-}
-
-#[test]
-fn an_initialisation_is_seen_behind_either_fence() {
-    let mut order = BlockClocks::default();
-    order.start(2, 0);
-    for (fence, at) in [
-        (BlockClocks::fence_mbarrier_init as fn(&mut _, _), 8),
-        (BlockClocks::fence_proxy, 16),
-    ] {
-        order.start_mbarrier(1, at, 5);
-        let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
-        assert_eq!(order.unseen_initialisation(engine, at), Some(5));
-        fence(&mut order, 1);
-        order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
-        order.begin_async(COPY, 0..1, 0);
-        assert_eq!(order.unseen_initialisation(engine, at), None);
-    }
 }
 
 #[test]

@@ -40,9 +40,6 @@ pub(super) fn arrive(
     }
     mbarrier::check(warp, worker, at, copy.lane)?;
     let begun = begin(warp, worker, Engine::Barrier(at));
-    if let Some(begun) = &begun {
-        worker.checks.check_initialisation(warp, begun, at)?;
-    }
     put(warp, worker, copy, content, begun.as_ref(), site)?;
     let ends = mbarrier::complete_bytes(worker, at, copy.moved.bytes, copy.lane)?;
     if let Some(begun) = begun {
