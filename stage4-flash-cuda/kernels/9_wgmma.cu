@@ -20,8 +20,8 @@
 //
 // What limits it now: by the model of an H100 the tensor cores, at 82% of their peak in 0.078 ms
 // (D = 128, 8 heads of 4096 x 4096). An SM that has two of the 256 blocks multiplies for 85% of it.
-// But the model lets products and softmax overlap. A warpgroup does one after the other: its tensor
-// cores rest unless the other warpgroup has products for them. Not measured on hardware.
+// But the model lets one warpgroup multiply while the other has its softmax. Nothing here makes
+// them: both start at once, and may want the tensor cores at once. Not measured on hardware.
 //
 // arch: compute_90a
 // launch: grid=2 block=288 shared=81920 pass=3,4,5,6,7,8,9,10,11
