@@ -197,7 +197,9 @@ impl Block {
                         moved = true;
                         self.miss_product(w)?;
                         if let Some(cluster) = &mut worker.cluster {
-                            worker.changed |= cluster.leave(w);
+                            let checks = &mut worker.checks;
+                            let clocks = checks.enabled.then_some(&mut checks.shared.clocks);
+                            worker.changed |= cluster.leave(w, clocks);
                         }
                         // A barrier may have waited for this warp only.
                         (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
@@ -222,6 +224,10 @@ impl Block {
             let idle = !moved && !worker.changed;
             in_vain &= idle;
             self.asked &= idle && at_rest;
+            if self.asked {
+                // They have nothing else to do.
+                self.asks = 0;
+            }
             worker.changed |= changed;
             if self.states.iter().all(|s| *s == State::Finished) {
                 if let Some(fault) = self.ends_too_early(worker) {
@@ -376,6 +382,10 @@ impl Block {
             self.returned = self.threads - barrier.threads;
         }
         if worker.checks.enabled {
+            if worker.cluster.is_some() {
+                // Other blocks may race with reads before the barrier, too.
+                worker.record_shared_reads();
+            }
             let waits = |s: &State| matches!(s, State::Waiting { id: other, .. } if *other == id);
             let waiting = (0..self.states.len()).filter(|&w| waits(&self.states[w]));
             // A barrier of the whole block counts those that have left as arrived.

@@ -130,9 +130,14 @@ impl Cluster {
         Ok(over)
     }
 
-    /// A warp of the running block has ended. True if a phase is over, for which it was missing.
-    pub(crate) fn leave(&mut self, warp: usize) -> bool {
+    /// A warp of the running block has ended, which counts as its arrival. True if a phase is over,
+    /// for which it was missing.
+    pub(crate) fn leave(&mut self, warp: usize, clocks: Option<&mut BlockClocks>) -> bool {
         let barrier = &mut self.barrier;
+        if let Some(clocks) = clocks {
+            clocks.fence(warp, true);
+            clocks.arrive(warp, &mut barrier.present[self.rank]);
+        }
         barrier.ended[self.rank * barrier.warps + warp] = true;
         barrier.end_phase()
     }

@@ -128,6 +128,7 @@ impl LaunchAttempt {
     fn start_at(&self, block: &mut Block, index: [u32; 3], now: u32) {
         block.start(&self.launch, index, now);
         block.checks.clocks.serial = self.serial(block);
+        block.checks.clocks.in_cluster = self.launch.cluster != [1; 3];
     }
 
     /// Serial number of a block in the records of memory.

@@ -137,6 +137,47 @@ fn blocks_that_are_not_there() {
     }
 }
 
+/// A warp that has ended counts as arrived at the barrier of the cluster, with what it did.
+#[test]
+fn a_warp_that_has_ended_is_before_the_barrier() {
+    let body = |stores: &str| {
+        format!(
+            "mov.u32 %r41, %cluster_ctarank;\nxor.b32 %r45, %r41, 1;\nmapa.shared::cluster.u32 %r43, %r1, %r45;\n{MEET}\
+             setp.lt.u32 %p3, %r9, 32;\n@%p3 bra READ;\nsetp.ne.u32 %p4, %r9, 32;\n@%p4 bra OVER;\n{stores}OVER:\nret;\n\
+             READ:\n{MEET}setp.ne.u32 %p4, %r9, 0;\n@%p4 bra END;\nld.shared::cluster.u32 %r46, [%r43];\n\
+             ld.shared.u32 %r47, [%r1+4];\nadd.u32 %r46, %r46, %r47;\nst.global.u32 [%d3], %r46;\nEND:\n{MEET}"
+        )
+    };
+    let stores = "st.shared.u32 [%r1], %r9;\nst.shared::cluster.u32 [%r43+4], %r9;\n";
+    under_seeds(|seed| {
+        let out = run(64, &[0; 64], &body(stores));
+        let words = out.map(|out| [out[0], out[64]]);
+        assert_eq!(words, Ok([64, 64]), "{seed:?}");
+    });
+}
+
+/// Whose copy completes bytes on a barrier must come behind its initialisation.
+#[test]
+fn a_copy_comes_behind_the_initialisation() {
+    let load = "mov.u16 %h1, 3;\ncp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%d2], 64, [%r0], %h1;\n";
+    let body = |fence: &str| {
+        format!(
+            "mov.u32 %r41, %cluster_ctarank;\nmbarrier.init.shared.b64 [%r0], 1;\n{fence}barrier.cluster.arrive.relaxed.aligned;\n\
+             barrier.cluster.wait.aligned;\n{EXPECT}setp.ne.u32 %p7, %r41, 0;\n@%p7 bra LOADED;\n{load}LOADED:\n{WAIT}{MEET}"
+        )
+    };
+    let host = noise(3, 64);
+    under_seeds(|seed| {
+        let fenced = run(1, &host, &body("fence.mbarrier_init.release.cluster;\n"));
+        assert!(fenced.is_ok(), "{seed:?}: {fenced:?}");
+        let kind = run(1, &host, &body("")).unwrap_err();
+        assert!(
+            matches!(*kind, FaultKind::BadMbarrier { .. }),
+            "{seed:?}: {kind:?}"
+        );
+    });
+}
+
 /// Block 0 loads two tiles for both blocks to one place. Before the second, each block must have
 /// said that it has read the first: by an arrival at block 0's second barrier.
 #[test]

@@ -381,7 +381,6 @@ fn blocks_end_behind_the_last_access() {
     for access in [
         "ld.shared::cluster.u32 %r10, [%r9];\n",
         "@%p1 st.shared::cluster.u32 [%r9], %r4;\n",
-        "@%p1 red.shared::cluster.add.u32 [%r9], 1;\n",
         "add.u32 %r9, %r9, 8;\n@%p1 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9];\n",
     ] {
         for early in ["%p2", "!%p2"] {
@@ -396,6 +395,64 @@ fn blocks_end_behind_the_last_access() {
                 "{early} {access} {kind:?}"
             );
         }
+    }
+}
+
+/// Who observes a relaxed flag of another block knows that it was set, and may end.
+#[test]
+fn a_relaxed_flag_that_was_seen_is_no_late_access() {
+    let body = |set: &str| {
+        format!(
+            "setp.ne.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r2, 0;\nmov.u32 %r10, 0;\n@!%p1 st.shared.u32 [%r0], %r10;\n\
+             {MEET}{NEXT}@%p1 bra END;\n@!%p2 bra WAIT;\nmov.u32 %r11, 1;\nfence.acq_rel.cluster;\n{set}\nbra END;\n\
+             WAIT:\nld.relaxed.cluster.shared::cluster.u32 %r12, [%r0];\nsetp.eq.u32 %p3, %r12, 0;\n@%p3 bra WAIT;\n\
+             fence.acq_rel.cluster;\nEND:\n"
+        )
+    };
+    for set in [
+        "st.relaxed.cluster.shared::cluster.u32 [%r9], %r11;",
+        "atom.relaxed.cluster.shared::cluster.add.u32 %r12, [%r9], %r11;",
+    ] {
+        for seed in [None, Some(1), Some(2)] {
+            cuda_sim::set_seed(seed);
+            let result = run([2, 1, 1], [2, 1, 1], &body(set));
+            assert!(result.is_ok(), "{set} {seed:?}: {result:?}");
+        }
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// A barrier of the block between them hides no read from another block's store.
+#[test]
+fn a_read_before_the_own_barrier_may_race_with_another_block() {
+    let body = |order: &str| {
+        format!(
+            "setp.eq.u32 %p1, %r1, 0;\nsetp.eq.u32 %p2, %r2, 0;\n@%p1 st.shared.u32 [%r0], %r4;\n{MEET}{NEXT}\
+             @%p2 bra STORE;\nld.shared.u32 %r10, [%r0];\nbar.sync 0;\n{order}bra END;\n\
+             STORE:\n{order}@%p1 st.shared::cluster.u32 [%r9], %r4;\nEND:\n{MEET}"
+        )
+    };
+    for seed in [None, Some(1), Some(2), Some(3)] {
+        cuda_sim::set_seed(seed);
+        assert!(run([2, 1, 1], [2, 1, 1], &body(MEET)).is_ok(), "{seed:?}");
+        let kind = run([2, 1, 1], [2, 1, 1], &body("")).unwrap_err();
+        assert!(matches!(*kind, FaultKind::Race(_)), "{seed:?}: {kind:?}");
+    }
+    cuda_sim::set_seed(None);
+}
+
+/// Bytes without a value that go to another block count as written there.
+#[test]
+fn unset_bytes_go_to_another_block() {
+    for stored in [
+        "ld.shared.u32 %r10, [%r0+16];\nst.shared::cluster.u32 [%r9], %r10;\n",
+        "mapa.shared::cluster.u32 %r9, %r0, %r2;\nld.shared.u32 %r10, [%r0+16];\nst.shared::cluster.u32 [%r9], %r10;\n",
+        "st.shared::cluster.v2.u32 [%r9], {%r1, %r19};\n",
+    ] {
+        let body =
+            format!("{MEET}{NEXT}setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\n{stored}END:\n{MEET}");
+        let result = run([2, 1, 1], [2, 1, 1], &body);
+        assert!(result.is_ok(), "{stored}: {result:?}");
     }
 }
 

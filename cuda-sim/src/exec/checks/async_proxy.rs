@@ -20,6 +20,7 @@ use crate::exec::checks::shared_ranges::RangeProblem;
 use crate::exec::checks::unwritten_bytes::unwritten_fault;
 use crate::exec::checks::vector_clock::Visitor;
 use crate::exec::lane_fault::Trap;
+use crate::exec::operations::mbarrier;
 use crate::fault::{Agent, FaultKind};
 use crate::program::op::MemorySpace;
 
@@ -53,14 +54,8 @@ impl Checks<'_> {
         issuers: Range<usize>,
         pc: u32,
     ) -> AsyncOperation {
-        let clocks = &mut self.shared.clocks;
-        let place = clocks.begin_async(engine, issuers, pc);
-        AsyncOperation {
-            engine,
-            pc,
-            place,
-            time: place.map_or(0, |(place, _)| clocks.clock(place)),
-        }
+        let place = self.shared.clocks.begin_async(engine, issuers, pc);
+        self.operation(engine, pc, place)
     }
 
     /// A warp of another block of the cluster has begun an operation in this one.
@@ -70,8 +65,12 @@ impl Checks<'_> {
         engine: Engine,
         pc: u32,
     ) -> AsyncOperation {
-        let clocks = &mut self.shared.clocks;
-        let place = clocks.receive(visitor, engine, pc);
+        let place = self.shared.clocks.receive(visitor, engine, pc);
+        self.operation(engine, pc, place)
+    }
+
+    fn operation(&self, engine: Engine, pc: u32, place: Option<(usize, u32)>) -> AsyncOperation {
+        let clocks = &self.shared.clocks;
         AsyncOperation {
             engine,
             pc,
@@ -86,6 +85,21 @@ impl Checks<'_> {
         place.map_or_else(DeviceClock::default, |(place, _)| {
             self.shared.clocks.done_at(place, operation.time)
         })
+    }
+
+    /// An error if the operation of a visitor may come before the initialisation of the mbarrier on
+    /// which it completes its bytes.
+    pub(crate) fn check_initialisation(
+        &self,
+        operation: &AsyncOperation,
+        (barrier, lane): (u64, u32),
+    ) -> Result<(), Trap> {
+        let clocks = &self.shared.clocks;
+        let may = |(place, _)| clocks.may_precede_initialisation(place, barrier);
+        match operation.place.is_some_and(may) {
+            true => Err(mbarrier::unordered(lane)),
+            false => Ok(()),
+        }
     }
 
     /// The operation of a visitor has completed its bytes on the mbarrier at this address, whose

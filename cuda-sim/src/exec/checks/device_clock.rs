@@ -58,6 +58,16 @@ impl DeviceClock {
         Some(&blocks[at].1)
     }
 
+    /// The same of any block: at least up to what is known of every one.
+    pub(crate) fn known_of(&self, block: u32) -> WarpTimes {
+        let floor = self.0.as_ref().map_or(0, |clocks| clocks.floor);
+        let mut known = [floor; 32];
+        if let Some(times) = self.times_of(block) {
+            merge(&mut known, times);
+        }
+        known
+    }
+
     /// Adds what `other` knows. True if that is more.
     pub(crate) fn merge(&mut self, other: &DeviceClock) -> bool {
         let Some(more) = &other.0 else { return false };
@@ -150,5 +160,9 @@ mod tests {
         assert!(known.knows(9999, 0, MAX_BLOCKS as u32));
         assert!(!known.knows(9999, 0, MAX_BLOCKS as u32 + 100));
         assert!(!known.merge(&DeviceClock::one_block(2, view(100))));
+        assert_eq!(known.known_of(2), [MAX_BLOCKS as u32 + 31; 32]);
+        known.merge(&DeviceClock::one_block(2, view(600)));
+        assert_eq!(known.known_of(2), view(600));
+        assert_eq!(known.known_of(3), [MAX_BLOCKS as u32 + 31; 32]);
     }
 }

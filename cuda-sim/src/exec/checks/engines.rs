@@ -37,6 +37,8 @@ struct Place {
     /// Operations that it has begun, and the instruction of the last.
     count: u32,
     pc: u32,
+    /// The last may be known to have been made by those who observe it.
+    is_relaxed: bool,
     /// What ordinary accesses the asynchronous proxy sees in the newest operation.
     visible: WarpTimes,
 }
@@ -78,8 +80,14 @@ impl Engines {
         place.begun.push_back(time);
         place.visible = visible;
         place.pc = pc;
+        place.is_relaxed = false;
         place.count += 1;
         place.count % 32
+    }
+
+    /// The newest operation of a place is a relaxed access of a visitor.
+    pub(super) fn set_relaxed(&mut self, place: usize, is_relaxed: bool) {
+        self.places[place - self.first].is_relaxed = is_relaxed;
     }
 
     /// True if the newest operation of a place sees what `warp` stored at `time`.
@@ -108,8 +116,10 @@ impl Engines {
         time: impl Fn(usize) -> u32,
     ) -> impl Iterator<Item = (Engine, u32)> {
         let newest = move |&(engine, place): &(Engine, usize)| {
-            let Place { begun, .. } = &self.places[place - self.first];
-            let is_open = *begun.back()? > time(place);
+            let Place {
+                begun, is_relaxed, ..
+            } = &self.places[place - self.first];
+            let is_open = *begun.back()? > time(place) && !is_relaxed;
             let pc = self.newest_at(place)?;
             is_open.then_some((engine, pc))
         };

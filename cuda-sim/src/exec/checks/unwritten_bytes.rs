@@ -5,6 +5,7 @@ use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::checked_access::{CheckedAccess, LaneAccess};
 use crate::exec::checks::happens_before;
+use crate::exec::cluster::block_rank;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::fault::{FaultKind, UnsetRead};
@@ -98,6 +99,8 @@ impl Checks<'_> {
     ) {
         match space {
             MemorySpace::Generic | MemorySpace::Global => self.device.unwrite(at),
+            // Not in another block of the cluster, where all that comes counts as written.
+            MemorySpace::Shared if block_rank(at).is_some() => {}
             MemorySpace::Shared => self.shared.unwrite(at),
             MemorySpace::Local => {
                 let start = lane * warp.local_bytes as usize;

@@ -41,36 +41,43 @@ pub(crate) fn execute(
     let mut changed = false;
     let mut parts = AccessParts::new(warp.mask);
     while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
-        at_part(warp, worker, &access, &part, |warp, worker| {
-            if worker.checks.enabled {
-                let (checks, checked) = worker.checked(&access, &part);
-                checks.atomic(warp, checked)?;
-            }
-            let update = Update {
-                op,
-                ty,
-                // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
-                ftz: part.space == MemorySpace::Global,
-            };
-            let deltas = &worker.patterns[access.site as usize].deltas.0;
-            for lane in lanes(part.mask) {
-                let place = part.place(deltas[lane], lane);
-                for element in 0..elements {
-                    let place = place + u64::from(ty.bytes()) * element as u64;
-                    let [b, c] = [values[element][lane], values[1][lane]];
-                    // SAFETY: `AccessParts::next` found the whole vector in bounds and aligned.
-                    let was = unsafe { update.apply(place, b, c) };
-                    old[element][lane] = was;
-                    let new = update.truncated(update.new_value(was, b, c));
-                    changed = changed || new != was;
+        at_part(
+            warp,
+            worker,
+            &access,
+            &part,
+            AccessKind::Atomic,
+            |warp, worker| {
+                if worker.checks.enabled {
+                    let (checks, checked) = worker.checked(&access, &part);
+                    checks.atomic(warp, checked)?;
                 }
-            }
-            if worker.checks.enabled {
-                let (checks, checked) = worker.checked(&access, &part);
-                checks.read_flags(warp, checked);
-            }
-            Ok(())
-        })?;
+                let update = Update {
+                    op,
+                    ty,
+                    // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
+                    ftz: part.space == MemorySpace::Global,
+                };
+                let deltas = &worker.patterns[access.site as usize].deltas.0;
+                for lane in lanes(part.mask) {
+                    let place = part.place(deltas[lane], lane);
+                    for element in 0..elements {
+                        let place = place + u64::from(ty.bytes()) * element as u64;
+                        let [b, c] = [values[element][lane], values[1][lane]];
+                        // SAFETY: `AccessParts::next` found the whole vector in bounds and aligned.
+                        let was = unsafe { update.apply(place, b, c) };
+                        old[element][lane] = was;
+                        let new = update.truncated(update.new_value(was, b, c));
+                        changed = changed || new != was;
+                    }
+                }
+                if worker.checks.enabled {
+                    let (checks, checked) = worker.checked(&access, &part);
+                    checks.read_flags(warp, checked);
+                }
+                Ok(())
+            },
+        )?;
     }
     worker.changed |= changed;
     if returns {

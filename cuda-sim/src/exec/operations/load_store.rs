@@ -28,16 +28,26 @@ pub(crate) fn execute(
     match op {
         Op::Load { access, address, d } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Load)? {
-                at_part(warp, worker, access, &part, |warp, worker| {
-                    load_part(warp, worker, access, d, &part)
-                })?;
+                at_part(
+                    warp,
+                    worker,
+                    access,
+                    &part,
+                    AccessKind::Load,
+                    |warp, worker| load_part(warp, worker, access, d, &part),
+                )?;
             }
         }
         Op::Store { access, address, a } => {
             while let Some(part) = parts.next(warp, worker, address, access, AccessKind::Store)? {
-                at_part(warp, worker, access, &part, |warp, worker| {
-                    store_part(warp, worker, access, a, &part)
-                })?;
+                at_part(
+                    warp,
+                    worker,
+                    access,
+                    &part,
+                    AccessKind::Store,
+                    |warp, worker| store_part(warp, worker, access, a, &part),
+                )?;
             }
         }
         _ => unreachable!("not a load or store"),

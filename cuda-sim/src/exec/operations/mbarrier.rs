@@ -317,7 +317,8 @@ fn arrive_at_peer(
     (rank, at): (usize, u64),
     [releases, ends]: [bool; 2],
 ) -> Result<(), Trap> {
-    let visitor = set_out(warp, worker, releases);
+    let mut visitor = set_out(warp, worker, releases);
+    visitor.is_relaxed = !releases;
     let (number, pc) = (warp.number, warp.pc);
     let clocks = &mut peer(&mut worker.cluster, rank, warp.mask)?.checks.clocks;
     let engine = visitor.engine();
@@ -374,6 +375,11 @@ pub(crate) fn find(
         Some(_) => Ok(()),
         None => Err(bad(lane, NO_BARRIER.to_owned())),
     }
+}
+
+/// The fault of a barrier whose initialisation may come later.
+pub(crate) fn unordered(lane: u32) -> Trap {
+    bad(lane, UNORDERED.to_owned())
 }
 
 /// A copy has completed so many bytes on the barrier at `at`, which [`check`] has looked at. True

@@ -9,7 +9,7 @@ use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
 use crate::fault::FaultKind;
-use crate::program::op::Access;
+use crate::program::op::{Access, AccessKind};
 
 /// Another block of the cluster, by its rank.
 pub(crate) fn peer<'w>(
@@ -34,11 +34,12 @@ pub(crate) fn at_part(
     worker: &mut HostThread<'_>,
     access: &Access,
     part: &AccessPart,
+    kind: AccessKind,
     rest: impl FnOnce(&mut ActiveWarp<'_>, &mut HostThread<'_>) -> Result<(), Trap>,
 ) -> Result<(), Trap> {
     match part.peer {
         None => rest(warp, worker),
-        Some(rank) => at_peer(warp, worker, access, (part, rank), rest),
+        Some(rank) => at_peer(warp, worker, access, (part, rank, kind), rest),
     }
 }
 
@@ -48,14 +49,15 @@ fn at_peer(
     warp: &mut ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     access: &Access,
-    (part, rank): (&AccessPart, usize),
+    (part, rank, kind): (&AccessPart, usize, AccessKind),
     rest: impl FnOnce(&mut ActiveWarp<'_>, &mut HostThread<'_>) -> Result<(), Trap>,
 ) -> Result<(), Trap> {
     if !worker.checks.enabled {
         return visit(worker, rank, part.mask, |worker| rest(warp, worker));
     }
     let releases = access.order.releases();
-    let visitor = set_out(warp, worker, releases);
+    let mut visitor = set_out(warp, worker, releases);
+    visitor.is_relaxed = access.order.is_sync() && !releases;
     let (number, pc) = (warp.number, warp.pc);
     let own = worker.checks.shared.clocks.serial;
     let knowledge = visit(worker, rank, part.mask, |worker| {
@@ -65,7 +67,9 @@ fn at_peer(
             worker.checks.enabled = false;
             let result = rest(warp, worker);
             worker.checks.enabled = true;
-            mark_written(worker, access, part);
+            if kind != AccessKind::Load {
+                mark_written(worker, access, part);
+            }
             return result.map(|()| knowledge);
         };
         warp.number = place;
@@ -126,7 +130,7 @@ pub(crate) fn between_blocks(mut fault: Trap, visitor: &Visitor, serials: (u32, 
     fault
 }
 
-/// Notes that what lanes access is written.
+/// Notes that what lanes store is written.
 fn mark_written(worker: &mut HostThread<'_>, access: &Access, part: &AccessPart) {
     let deltas = worker.patterns[access.site as usize].deltas.0;
     for lane in lanes(part.mask) {

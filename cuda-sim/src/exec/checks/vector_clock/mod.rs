@@ -70,6 +70,8 @@ fn merge_proxied(known: &mut Proxied, more: &Proxied) {
 pub(crate) struct BlockClocks {
     /// The block's serial number in the records of device memory.
     pub serial: u32,
+    /// It is one of several in a cluster, which tell each other of their own past.
+    pub in_cluster: bool,
     now: u32,
     warps: usize,
     /// When each warp's present interval began.
@@ -216,12 +218,15 @@ impl BlockClocks {
 
     /// The warp learns of other blocks, and what these know of its own.
     fn learn_visible(&mut self, warp: usize, visible: &DeviceClock) {
-        if self.visible[warp].merge(visible)
-            && let Some(own) = visible.times_of(self.serial)
-        {
-            merge(&mut self.seen[warp], own);
-            self.find_floor(warp);
+        if !self.visible[warp].merge(visible) {
+            return;
         }
+        if self.in_cluster {
+            merge(&mut self.seen[warp], &visible.known_of(self.serial));
+        } else if let Some(own) = visible.times_of(self.serial) {
+            merge(&mut self.seen[warp], own);
+        }
+        self.find_floor(warp);
     }
 
     /// Clock that a barrier passes on for `warp`, which has arrived and goes on without waiting.

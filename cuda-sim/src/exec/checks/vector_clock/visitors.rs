@@ -15,6 +15,9 @@ pub(crate) struct Visitor {
     knowledge: DeviceClock,
     /// It has run a fence: its next flag releases.
     has_fenced: bool,
+    /// It makes a relaxed access or arrival: who observes that knows that it was made, which is on no
+    /// record.
+    pub is_relaxed: bool,
 }
 
 impl Visitor {
@@ -46,6 +49,7 @@ impl BlockClocks {
             warp,
             knowledge,
             has_fenced: self.fenced[warp].is_some(),
+            is_relaxed: false,
         }
     }
 
@@ -58,9 +62,9 @@ impl BlockClocks {
         pc: u32,
     ) -> Option<(usize, u32)> {
         let place = self.engines.place(engine)?;
-        let known = visitor.knowledge.times_of(self.serial);
-        let view = known.copied().unwrap_or_default();
+        let view = visitor.knowledge.known_of(self.serial);
         let number = self.begin_at(place, view, [u32::MAX; 32], pc);
+        self.engines.set_relaxed(place, visitor.is_relaxed);
         let rows = self.visible.len().max(place + 1);
         self.visible.resize(rows, DeviceClock::default());
         self.proxied.resize(rows, None);

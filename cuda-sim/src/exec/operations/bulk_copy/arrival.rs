@@ -83,6 +83,7 @@ fn arrive_at_peer(
             .checks
             .receive_async(&visitor, Engine::Barrier(at), warp.pc);
         let there = worker.checks.shared.clocks.serial;
+        worker.checks.check_initialisation(&begun, (at, lane))?;
         put(warp, worker, copy, content, Some(&begun), site)
             .map_err(|fault| peers::between_blocks(fault, &visitor, (own, there)))?;
         let ends = mbarrier::complete_bytes(worker, at, bytes, lane)?;
