@@ -12,11 +12,11 @@ use crate::fault::FaultKind;
 use crate::program::op::{Access, AccessKind};
 
 /// Another block of the cluster, by its rank.
-pub(crate) fn peer<'w>(
-    cluster: &'w mut Option<Box<Cluster>>,
+pub(crate) fn peer(
+    cluster: &mut Option<Box<Cluster>>,
     rank: usize,
     mask: u32,
-) -> Result<&'w mut Block, Trap> {
+) -> Result<&mut Block, Trap> {
     let peer = match cluster {
         Some(cluster) => cluster.peer(rank),
         None => Err(FaultKind::BadCluster {

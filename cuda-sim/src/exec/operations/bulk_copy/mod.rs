@@ -175,7 +175,8 @@ fn within(
     let reading = begin(warp, worker, Engine::Barrier(barrier.address()));
     if let Some(reading) = &reading {
         let (checks, memory) = (&mut worker.checks, &worker.memory);
-        checks.async_read(warp, memory, reading, [from..from + moved.bytes])?;
+        let source = std::iter::once(from..from + moved.bytes);
+        checks.async_read(warp, memory, reading, source)?;
     }
     let lane_copy = LaneCopy {
         lane,
@@ -185,8 +186,9 @@ fn within(
     let reducing = copy.reduction;
     let update = reducing.map(|reducing| reduction::update(&lane_copy, reducing));
     let source = from as usize..(from + moved.bytes) as usize;
+    let bytes = worker.memory.shared.as_slice()[source].to_vec();
     let content = Content::Shared {
-        bytes: &worker.memory.shared.as_slice()[source].to_vec(),
+        bytes: &bytes,
         update: update.transpose()?,
         reading,
     };
