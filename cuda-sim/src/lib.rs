@@ -31,8 +31,7 @@
 //! - `driver`: the driver API: exported functions, their objects, streams
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
-//! - `memory`: device memory, its allocations, what is known of each byte, and the undo log
-//! - `tensor_map`: tensor maps, which the driver writes and bulk copies read
+//! - `memory`: device memory, allocations, what is known of each byte, undo log; `tensor_map`
 //! - `settings`: `CUDA_SIM_…`; `report`: faults; `device`, `model`: figures, modelled time
 //! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
 //! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests

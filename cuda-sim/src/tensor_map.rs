@@ -47,8 +47,9 @@ pub(crate) struct TensorMap {
     pub pixels: Option<Pixels>,
 }
 
-/// The pixels of an im2col copy. The filter's base goes through a bounding box in each image, along
-/// the second dimension of the tensor first; a copy begins at one base and moves one pixel for each.
+/// The pixels of an im2col copy. The filter's base goes through a bounding box in each image,
+/// along the second dimension of the tensor first; a copy begins at one base and moves one pixel
+/// for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pixels {
     /// Pixels of a copy.
@@ -309,7 +310,8 @@ impl TensorMap {
         self.row_bytes() * rows
     }
 
-    /// The least and the largest base of a filter in a dimension between the channels and the images.
+    /// The least and the largest base of a filter in a dimension between the channels and the
+    /// images.
     pub(crate) fn bounds(&self, pixels: &Pixels, dimension: usize) -> [i64; 2] {
         let last = self.sizes[dimension] as i64 - 1;
         let [lower, upper] =

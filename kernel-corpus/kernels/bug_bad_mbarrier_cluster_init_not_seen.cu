@@ -1,4 +1,5 @@
-// Arrives at the other block's barrier before a barrier of the cluster has made its initialisation visible.
+// Arrives at the other block's barrier before a barrier of the cluster has made its initialisation
+// visible.
 //
 // arch: compute_90a
 // launch: grid=4 block=32

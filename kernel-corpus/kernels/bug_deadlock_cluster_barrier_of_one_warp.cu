@@ -1,4 +1,5 @@
-// Only the first warp of a block comes to the barrier of the cluster; the second waits for it at one of the block.
+// Only the first warp of a block comes to the barrier of the cluster; the second waits for it at
+// one of the block.
 //
 // arch: compute_90a
 // launch: grid=2 block=64

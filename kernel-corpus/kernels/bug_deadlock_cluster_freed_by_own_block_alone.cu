@@ -1,4 +1,5 @@
-// The barrier of free tiles waits for the warps of both blocks, but each arrives at its own block's barrier alone.
+// The barrier of free tiles waits for the warps of both blocks, but each arrives at its own
+// block's barrier alone.
 //
 // arch: compute_90a
 // launch: grid=4 block=96

@@ -1,4 +1,5 @@
-// Only the block that loads the tile for all expects its bytes, so the barriers of the others lack an arrival.
+// Only the block that loads the tile for all expects its bytes, so the barriers of the others lack
+// an arrival.
 //
 // arch: compute_90a
 // launch: grid=8 block=64

@@ -1,4 +1,5 @@
-// Warps free the tiles for the blocks of their row, but the other block of the column loads into them too.
+// Warps free the tiles for the blocks of their row, but the other block of the column loads into
+// them too.
 //
 // arch: compute_90a
 // launch: grid=4,2 block=96

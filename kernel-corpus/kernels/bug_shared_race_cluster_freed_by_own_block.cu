@@ -1,4 +1,5 @@
-// The barrier of free tiles counts the warps of its own block alone, so a tile may be loaded that the other reads.
+// The barrier of free tiles counts the warps of its own block alone, so a tile may be loaded that
+// the other reads.
 //
 // arch: compute_90a
 // launch: grid=4 block=96

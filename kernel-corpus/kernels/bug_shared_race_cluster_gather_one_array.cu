@@ -1,4 +1,5 @@
-// Gathers sums of several rounds in one array, which another block may overwrite before it has been read.
+// Gathers sums of several rounds in one array, which another block may overwrite before it has
+// been read.
 //
 // arch: compute_90a
 // launch: grid=4 block=128

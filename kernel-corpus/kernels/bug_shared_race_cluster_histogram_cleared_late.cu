@@ -1,4 +1,5 @@
-// Clears its bins for the next part, with no barrier of the cluster before the other block counts there.
+// Clears its bins for the next part, with no barrier of the cluster before the other block counts
+// there.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

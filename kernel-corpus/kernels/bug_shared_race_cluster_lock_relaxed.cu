@@ -1,4 +1,5 @@
-// A lock in the first block's shared memory is taken and given back by relaxed atomics, with no fences.
+// A lock in the first block's shared memory is taken and given back by relaxed atomics, with no
+// fences.
 //
 // arch: compute_90a
 // launch: grid=8 block=32

@@ -1,4 +1,5 @@
-// One barrier counts the arrivals of both neighbours, so the second arrival of one stands for that of the other.
+// One barrier counts the arrivals of both neighbours, so the second arrival of one stands for that
+// of the other.
 //
 // arch: compute_90a
 // launch: grid=8 block=32

@@ -1,4 +1,5 @@
-// Prefix sums in two parts: a block stores its next total although others may still read the last one.
+// Prefix sums in two parts: a block stores its next total although others may still read the last
+// one.
 //
 // arch: compute_90a
 // launch: grid=8 block=32

@@ -1,4 +1,5 @@
-// Softmax of rows spread over a cluster, with one scratch variable for maximum and sum and no barrier between.
+// Softmax of rows spread over a cluster, with one scratch variable for maximum and sum and no
+// barrier between.
 //
 // arch: compute_90a
 // launch: grid=8 block=32

@@ -1,4 +1,5 @@
-// Stencil in place: a barrier of the block does not make the neighbours' reads of the edges come first.
+// Stencil in place: a barrier of the block does not make the neighbours' reads of the edges come
+// first.
 //
 // arch: compute_90a
 // launch: grid=16 block=32

@@ -1,4 +1,5 @@
-// The last block of the cluster has no rows and ends at once: the barrier does not wait for it, and nobody reads it.
+// The last block of the cluster has no rows and ends at once: the barrier does not wait for it,
+// and nobody reads it.
 //
 // arch: compute_90a
 // launch: grid=4 block=32

@@ -1,4 +1,5 @@
-// Data in shared memory of one block, and a flag in that of the other, stored by a release and read by an acquire.
+// Data in shared memory of one block, and a flag in that of the other, stored by a release and
+// read by an acquire.
 //
 // arch: compute_90a
 // launch: grid=4 block=32

@@ -1,4 +1,5 @@
-// The first warp of each block stores the sum of its block into all blocks of the cluster, in three rounds.
+// The first warp of each block stores the sum of its block into all blocks of the cluster, in
+// three rounds.
 //
 // arch: compute_90a
 // launch: grid=4 block=128

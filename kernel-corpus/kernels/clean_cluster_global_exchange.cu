@@ -1,4 +1,5 @@
-// Blocks of a cluster exchange data through device memory; the barrier of the cluster orders that too.
+// Blocks of a cluster exchange data through device memory; the barrier of the cluster orders that
+// too.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

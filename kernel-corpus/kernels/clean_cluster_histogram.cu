@@ -1,4 +1,5 @@
-// Histogram with 16 bins, 8 in each block of the cluster; every thread counts in the block that owns the bin.
+// Histogram with 16 bins, 8 in each block of the cluster; every thread counts in the block that
+// owns the bin.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

@@ -1,4 +1,5 @@
-// Histograms of three parts in bins that two blocks share, cleared between two barriers of the cluster.
+// Histograms of three parts in bins that two blocks share, cleared between two barriers of the
+// cluster.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

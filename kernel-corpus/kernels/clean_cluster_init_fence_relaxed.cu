@@ -1,4 +1,5 @@
-// Initialises a barrier, fence.mbarrier_init, relaxed arrival at the barrier of the cluster; then the other block arrives at it.
+// Initialises a barrier, fence.mbarrier_init, relaxed arrival at the barrier of the cluster; then
+// the other block arrives at it.
 //
 // arch: compute_90a
 // launch: grid=2 block=32

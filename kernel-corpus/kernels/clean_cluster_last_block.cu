@@ -1,4 +1,5 @@
-// The last block of the cluster, by a counter in the first one's shared memory, adds the rows of all.
+// The last block of the cluster, by a counter in the first one's shared memory, adds the rows of
+// all.
 //
 // arch: compute_90a
 // launch: grid=8 block=32

@@ -1,4 +1,5 @@
-// A tile whose halves two blocks load, each for both; both expect the bytes of both halves before any comes.
+// A tile whose halves two blocks load, each for both; both expect the bytes of both halves before
+// any comes.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

@@ -1,4 +1,5 @@
-// Initialises the barrier without a fence of its own: the barrier of the cluster orders that before another block's copy.
+// Initialises the barrier without a fence of its own: the barrier of the cluster orders that
+// before another block's copy.
 //
 // arch: compute_90a
 // launch: grid=8 block=64

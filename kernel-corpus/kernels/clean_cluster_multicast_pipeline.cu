@@ -1,4 +1,5 @@
-// Pipeline of tiles for two blocks: each loads half of a tile for both, when all warps of both have freed it.
+// Pipeline of tiles for two blocks: each loads half of a tile for both, when all warps of both
+// have freed it.
 //
 // arch: compute_90a
 // launch: grid=4 block=96

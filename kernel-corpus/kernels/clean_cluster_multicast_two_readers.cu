@@ -1,4 +1,5 @@
-// A warp of the last block loads a tile for all four of the cluster, and two warps of each wait for it.
+// A warp of the last block loads a tile for all four of the cluster, and two warps of each wait
+// for it.
 //
 // arch: compute_90a
 // launch: grid=8 block=96

@@ -1,4 +1,5 @@
-// Arrives at the barrier of the cluster, does work of its own, then waits and reads the other block's tile.
+// Arrives at the barrier of the cluster, does work of its own, then waits and reads the other
+// block's tile.
 //
 // arch: compute_90a
 // launch: grid=4 block=64

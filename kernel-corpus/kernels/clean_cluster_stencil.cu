@@ -1,4 +1,5 @@
-// Three rounds of a stencil whose blocks read the cells at their edges in the neighbours' shared memory.
+// Three rounds of a stencil whose blocks read the cells at their edges in the neighbours' shared
+// memory.
 //
 // arch: compute_90a
 // launch: grid=16 block=32

@@ -1,5 +1,5 @@
-// A fence behind the initialisation of a barrier, which a cluster would need, changes nothing for the
-// own block.
+// A fence behind the initialisation of a barrier, which a cluster would need, changes nothing for
+// the own block.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

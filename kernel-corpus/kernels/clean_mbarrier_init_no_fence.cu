@@ -1,5 +1,5 @@
-// A copy accesses its barrier by the generic proxy, so it finds what its own thread has initialised with
-// no fence between. A block barrier suffices for the other threads.
+// A copy accesses its barrier by the generic proxy, so it finds what its own thread has
+// initialised with no fence between. A block barrier suffices for the other threads.
 //
 // arch: compute_90a
 // launch: grid=1 block=64

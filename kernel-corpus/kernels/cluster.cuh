@@ -1,4 +1,5 @@
-// Instructions of clusters by name: ranks, barrier of the cluster, shared memory of other blocks, remote arrivals.
+// Instructions of clusters by name: ranks, barrier of the cluster, shared memory of other blocks,
+// remote arrivals.
 
 #pragma once
 
@@ -10,7 +11,8 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// The barrier of the cluster. The arrival is a release and the wait an acquire, if the name says nothing else.
+// The barrier of the cluster. The arrival is a release and the wait an acquire, if the name says
+// nothing else.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_arrive_relaxed() {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -21,7 +23,8 @@ __device__ __forceinline__ void cluster_sync() {
     cluster_wait();
 }
 
-// Address of the same variable in the shared memory of the block of this rank: a pointer, or `.shared::cluster`.
+// Address of the same variable in the shared memory of the block of this rank: a pointer, or
+// `.shared::cluster`.
 template <class T> __device__ __forceinline__ T* on_rank(T* at, unsigned rank) {
     unsigned long long there;
     asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
@@ -49,7 +52,8 @@ __device__ __forceinline__ void mbarrier_wait_cluster(Barrier* barrier, unsigned
     } while (!over);
 }
 
-// Copies contiguous bytes to the same place in each block of the mask; they complete on the same barrier there.
+// Copies contiguous bytes to the same place in each block of the mask; they complete on the same
+// barrier there.
 __device__ __forceinline__ void bulk_load_multicast(
     void* to, const void* from, unsigned bytes, Barrier* barrier, unsigned mask
 ) {
@@ -59,7 +63,8 @@ __device__ __forceinline__ void bulk_load_multicast(
         "h"(static_cast<unsigned short>(mask))
         : "memory");
 }
-// Copies contiguous bytes of the own shared memory into that of the block of this rank, and completes them there.
+// Copies contiguous bytes of the own shared memory into that of the block of this rank, and
+// completes them there.
 __device__ __forceinline__ void bulk_send(void* to, const void* from, unsigned bytes, Barrier* barrier, unsigned rank) {
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(shared_address_on(to, rank)), "r"(shared_address(from)), "r"(bytes),

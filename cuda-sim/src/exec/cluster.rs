@@ -2,8 +2,8 @@
 //!
 //! One host thread runs the blocks of a cluster in turns ([`super::scheduling::clusters`]). The
 //! address of shared memory of the block of rank r has r + 1 in its bits from [`RANK`] on; without
-//! them it is the own block's. What a block does in another one's shared memory is checked there, as
-//! that of a visitor ([`super::operations::peers`]).
+//! them it is the own block's. What a block does in another one's shared memory is checked there,
+//! as that of a visitor ([`super::operations::peers`]).
 
 use crate::device::MAX_CLUSTER;
 use crate::exec::block::Block;

@@ -89,8 +89,8 @@ pub fn set_budget(instructions: Option<u64>) {
 }
 
 /// Permutes the order in which blocks (or clusters of them) start and warps get their turn, in
-/// launches that this thread asks for; `None` for the default: `CUDA_SIM_SEED`, or launch order. A kernel whose results
-/// depend on the seed depends on the order of its threads.
+/// launches that this thread asks for; `None` for the default: `CUDA_SIM_SEED`, or launch order. A
+/// kernel whose results depend on the seed depends on the order of its threads.
 pub fn set_seed(seed: Option<u64>) {
     SEED.set(seed);
 }

@@ -26,8 +26,8 @@ impl RegisterPool {
         self.is_known = kernel.registers() > 0;
     }
 
-    /// What is wrong with a number of registers that a warp asks for. Without the compiler's report,
-    /// `inc` may have been right to go down, and `dec` to go up.
+    /// What is wrong with a number of registers that a warp asks for. Without the compiler's
+    /// report, `inc` may have been right to go down, and `dec` to go up.
     pub(crate) fn check(&self, warp: usize, increases: bool, count: u32) -> Result<(), String> {
         let now = self.per_thread[warp];
         if !(24..=256).contains(&count) || !count.is_multiple_of(STEP) {

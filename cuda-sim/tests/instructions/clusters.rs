@@ -160,8 +160,8 @@ fn a_block_waits_at_a_barrier_for_another_one() {
     assert_eq!(barriers[0].arrivals, 1, "{barriers:?}");
 }
 
-/// `fence.mbarrier_init` and a relaxed arrival pass on that barriers are initialised; a relaxed arrival
-/// alone does not.
+/// `fence.mbarrier_init` and a relaxed arrival pass on that barriers are initialised; a relaxed
+/// arrival alone does not.
 #[test]
 fn a_fence_and_a_relaxed_barrier_order_initialisations() {
     let body = |fence: &str| {

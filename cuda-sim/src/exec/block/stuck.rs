@@ -30,8 +30,8 @@ impl Block {
         true
     }
 
-    /// The fault of a block that ends while a bulk copy may still read its shared memory, or another
-    /// block of the cluster access it.
+    /// The fault of a block that ends while a bulk copy may still read its shared memory, or
+    /// another block of the cluster access it.
     pub(super) fn ends_too_early(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
         let found = worker.checks.shared.clocks.unfinished();
         let faults = found.filter_map(|(engine, pc)| match engine {

@@ -358,8 +358,8 @@ impl Checks<'_> {
             Fence::Block => clocks.fence(warp, false),
             Fence::Device => clocks.fence(warp, true),
             Fence::AsyncProxy => clocks.fence_proxy(warp),
-            // Before a relaxed arrival at the cluster's barrier it releases initialisations; that it
-            // releases nothing else is not modelled.
+            // Before a relaxed arrival at the cluster's barrier it releases initialisations; that
+            // it releases nothing else is not modelled.
             Fence::MbarrierInit => clocks.fence(warp, true),
         }
     }

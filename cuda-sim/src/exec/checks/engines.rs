@@ -1,5 +1,6 @@
 //! Engines: what runs behind the warps' backs, as bulk copies and products of warpgroups do, and
-//! warps of other blocks of the cluster. Each has a place in the vector clocks ([`super::vector_clock`]) behind those of the warps.
+//! warps of other blocks of the cluster. Each has a place in the vector clocks
+//! ([`super::vector_clock`]) behind those of the warps.
 
 use std::collections::VecDeque;
 

@@ -82,8 +82,8 @@ impl SharedMemoryChecks {
         Ok(())
     }
 
-    /// Notes that `bytes` are written, as if before all that the block does: nobody races with that,
-    /// and everybody sees it. Words that a copy of the block is about to write stay its own.
+    /// Notes that `bytes` are written, as if before all that the block does: nobody races with
+    /// that, and everybody sees it. Words that a copy of the block is about to write stay its own.
     pub(crate) fn mark_written(&mut self, bytes: Range<u64>) {
         for at in bytes {
             let word = (at / 4) as usize;

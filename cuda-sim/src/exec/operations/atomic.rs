@@ -55,7 +55,8 @@ pub(crate) fn execute(
                 let update = Update {
                     op,
                     ty,
-                    // PTX: additions of f32 flush subnormals in device memory, not in shared memory.
+                    // PTX: additions of f32 flush subnormals in device memory, not in shared
+                    // memory.
                     ftz: part.space == MemorySpace::Global,
                 };
                 let deltas = &worker.patterns[access.site as usize].deltas.0;

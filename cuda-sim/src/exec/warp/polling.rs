@@ -1,4 +1,5 @@
-//! What a warp does that waits for others by polling, and how its block tells that it does so in vain.
+//! What a warp does that waits for others by polling, and how its block tells that it does so in
+//! vain.
 
 use super::fragments::Rest;
 use super::{Warp, WarpState};

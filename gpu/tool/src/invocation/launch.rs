@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+use cudarc::driver::sys::CUfunction_attribute_enum::{
+    CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaStream, DeviceRepr, DriverError, LaunchConfig,
     PushKernelArg,
@@ -25,7 +27,8 @@ use gpu::{Error, refused};
 /// The size, in bytes, that all parameters of a kernel may have together: CUDA's limit.
 const MAX_PARAMETERS: usize = 32_764;
 
-/// Dynamic shared memory beyond this, in bytes, must be asked for before the launch.
+/// If a block has more shared memory than this, in bytes, the dynamic part must be asked for before
+/// the launch.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 impl Invocation {
@@ -260,7 +263,8 @@ impl Chosen {
         };
         let function = module.load_function(&self.kernel)?;
         let shared = self.config.shared_mem_bytes;
-        if shared > SHARED_WITHOUT_ASKING {
+        let fixed = function.get_attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        if shared.saturating_add_signed(fixed) > SHARED_WITHOUT_ASKING {
             let attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = i32::try_from(shared).unwrap_or(i32::MAX); // refused either way
             function.set_attribute(attribute, bytes)?;

@@ -15,8 +15,8 @@ pub(crate) struct Visitor {
     knowledge: DeviceClock,
     /// It has run a fence: its next flag releases.
     has_fenced: bool,
-    /// It makes a relaxed access or arrival: who observes that knows that it was made, which is on no
-    /// record.
+    /// It makes a relaxed access or arrival: who observes that knows that it was made, which is on
+    /// no record.
     pub is_relaxed: bool,
 }
 
@@ -35,8 +35,9 @@ impl Visitor {
 }
 
 impl BlockClocks {
-    /// A warp of this block, which has this number in the launch, sets out for another one. There it may release
-    /// all that it knows; if it does not `release`, only what its fences have made visible.
+    /// A warp of this block, which has this number in the launch, sets out for another one. There
+    /// it may release all that it knows; if it does not `release`, only what its fences have made
+    /// visible.
     pub(crate) fn set_out(&mut self, block: u32, warp: usize, releases: bool) -> Visitor {
         let mut knowledge = self.visible[warp].clone();
         if releases {

@@ -303,8 +303,8 @@ fn too_large(map: &TensorMap, behind: u64) -> Option<usize> {
     })
 }
 
-/// The blocks to which a load copies: the one of its target, or those that a multicast's mask names.
-/// `None` is the own one.
+/// The blocks to which a load copies: the one of its target, or those that a multicast's mask
+/// names. `None` is the own one.
 pub(super) fn blocks(
     warp: &ActiveWarp<'_>,
     worker: &HostThread<'_>,
