@@ -1,7 +1,6 @@
 // Hopper's instructions by name: barriers in shared memory, bulk copies, tensor copies.
 //
-// Every block is a cluster of its own, so an address `.shared::cluster` is one of its own shared
-// memory.
+// An address `.shared::cluster` that no `mapa` has made is one of the own block's shared memory.
 
 #pragma once
 

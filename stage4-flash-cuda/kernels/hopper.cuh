@@ -20,8 +20,8 @@ __device__ __forceinline__ void mbarrier_init(Mbarrier* barrier_smem, unsigned a
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier_smem)), "r"(arrivals) : "memory");
 }
 
-// Makes barriers that this thread has initialised visible to copies. Other threads need a
-// __syncthreads() in addition.
+// Releases barriers that this thread has initialised to the other blocks of a cluster, which then
+// meet at a relaxed barrier. The threads of its own block need a __syncthreads(), and no more.
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }

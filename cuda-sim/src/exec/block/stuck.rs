@@ -1,7 +1,7 @@
 //! Blocks whose warps cannot go on, and the faults of those that never will.
 
 use super::{Block, BlockFault, State, fault};
-use crate::exec::checks::engines::Engine;
+use crate::exec::checks::engines::{Engine, Issue};
 use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::operations::mbarrier;
@@ -34,25 +34,26 @@ impl Block {
     /// another block of the cluster access it.
     pub(super) fn ends_too_early(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
         let found = worker.checks.shared.clocks.unfinished();
-        let faults = found.filter_map(|(engine, pc)| match engine {
-            Engine::BulkGroups { warp } => {
-                Some(fault(warp, pc, 1, FaultKind::UnfinishedBulkCopy, None))
+        let faults = found.filter_map(|(engine, Issue { pc, thread })| {
+            let at = |kind| fault(thread as usize / 32, pc, 1 << (thread % 32), kind, None);
+            match engine {
+                // A copy to another block has its bytes completed there.
+                Engine::Barrier(at) if block_rank(at).is_none() => None,
+                Engine::Products { .. } => None,
+                Engine::BulkGroups { .. } | Engine::Barrier(_) => {
+                    Some(at(FaultKind::UnfinishedBulkCopy))
+                }
+                Engine::Visitor { block, .. } => {
+                    let [x, y, z] = self.index;
+                    let what = format!(
+                        "nothing orders this before the end of block ({x}, {y}, {z}), whose shared memory it accesses"
+                    );
+                    Some(BlockFault {
+                        block: Some(block),
+                        ..at(FaultKind::BadCluster { what })
+                    })
+                }
             }
-            // Of a copy to another block, which has its bytes completed there.
-            Engine::Barrier(at) if block_rank(at).is_some() => {
-                Some(fault(0, pc, 1, FaultKind::UnfinishedBulkCopy, None))
-            }
-            Engine::Visitor { block, warp } => {
-                let [x, y, z] = self.index;
-                let what = format!(
-                    "nothing orders this before the end of block ({x}, {y}, {z}), whose shared memory it accesses"
-                );
-                Some(BlockFault {
-                    block: Some(block),
-                    ..fault(warp, pc, 1, FaultKind::BadCluster { what }, None)
-                })
-            }
-            Engine::Barrier(_) | Engine::Products { .. } => None,
         });
         faults.min_by_key(|fault| fault.fault.pc)
     }

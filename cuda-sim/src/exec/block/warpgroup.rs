@@ -169,7 +169,9 @@ impl Block {
         let engine = Engine::Products {
             warpgroup: first / WARPS,
         };
-        let operation = worker.checks.begin_async(engine, first..first + WARPS, pc);
+        let operation = worker
+            .checks
+            .begin_async(engine, first..first + WARPS, (pc, 0));
         let warp = self.warps[first].active(kernel, FULL, pc);
         let ranges = worker.matrix_unit.tiles.ranges(product, warp.registers);
         let (checks, memory) = (&mut worker.checks, &worker.memory);

@@ -47,14 +47,15 @@ impl Engine {
 }
 
 impl Checks<'_> {
-    /// The warps in `issuers` have begun an operation at `pc`.
+    /// The warps in `issuers` have begun an operation at `pc`, the first of them for its lanes from
+    /// `lane` on.
     pub(crate) fn begin_async(
         &mut self,
         engine: Engine,
         issuers: Range<usize>,
-        pc: u32,
+        (pc, lane): (u32, u32),
     ) -> AsyncOperation {
-        let place = self.shared.clocks.begin_async(engine, issuers, pc);
+        let place = self.shared.clocks.begin_async(engine, issuers, (pc, lane));
         self.operation(engine, pc, place)
     }
 

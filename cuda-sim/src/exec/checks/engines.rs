@@ -31,13 +31,20 @@ pub(crate) struct Engines {
     engines: Vec<(Engine, usize)>,
 }
 
+/// The instruction of an operation, and the first thread that ran it, which may be another block's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Issue {
+    pub pc: u32,
+    pub thread: u32,
+}
+
 #[derive(Default)]
 struct Place {
     /// When its last operations began, the newest last.
     begun: VecDeque<u32>,
-    /// Operations that it has begun, and the instruction of the last.
+    /// Operations that it has begun, and the last of them.
     count: u32,
-    pc: u32,
+    issue: Issue,
     /// The last may be known to have been made by those who observe it.
     is_relaxed: bool,
     /// What ordinary accesses the asynchronous proxy sees in the newest operation.
@@ -73,14 +80,20 @@ impl Engines {
 
     /// A place begins an operation at `time`, which sees ordinary accesses up to `visible`. Returns
     /// a number, which stands for a lane: other operations of about that time have another.
-    pub(super) fn begin(&mut self, place: usize, time: u32, pc: u32, visible: WarpTimes) -> u32 {
+    pub(super) fn begin(
+        &mut self,
+        place: usize,
+        time: u32,
+        issue: Issue,
+        visible: WarpTimes,
+    ) -> u32 {
         let place = &mut self.places[place - self.first];
         if place.begun.len() == MAX_BEGUN {
             place.begun.pop_front();
         }
         place.begun.push_back(time);
         place.visible = visible;
-        place.pc = pc;
+        place.issue = issue;
         place.is_relaxed = false;
         place.count += 1;
         place.count % 32
@@ -110,27 +123,27 @@ impl Engines {
         self.first..self.first + self.places.len()
     }
 
-    /// The engines that have a place of their own, and the instruction of the newest operation, if
+    /// The engines that have a place of their own, and their newest operation, if
     /// that is later than `time` says.
     pub(super) fn newer_than(
         &self,
         time: impl Fn(usize) -> u32,
-    ) -> impl Iterator<Item = (Engine, u32)> {
+    ) -> impl Iterator<Item = (Engine, Issue)> {
         let newest = move |&(engine, place): &(Engine, usize)| {
             let Place {
                 begun, is_relaxed, ..
             } = &self.places[place - self.first];
             let is_open = *begun.back()? > time(place) && !is_relaxed;
-            let pc = self.newest_at(place)?;
-            is_open.then_some((engine, pc))
+            let issue = self.newest_at(place)?;
+            is_open.then_some((engine, issue))
         };
         self.engines.iter().filter_map(newest)
     }
 
-    /// The instruction of the newest operation at a place, if one engine alone has it.
-    pub(super) fn newest_at(&self, place: usize) -> Option<u32> {
+    /// The newest operation at a place, if one engine alone has it.
+    pub(super) fn newest_at(&self, place: usize) -> Option<Issue> {
         let alone = self.at(place).count() == 1;
-        alone.then(|| self.places[place - self.first].pc)
+        alone.then(|| self.places[place - self.first].issue)
     }
 
     /// The latest time before the first operation that one who has `seen` these does not know:
@@ -174,9 +187,9 @@ mod tests {
         let mut seen = [0; 32];
         assert_eq!(engines.known_until(&seen), None);
         for time in [10, 20] {
-            engines.begin(first, time, 0, [0; 32]);
+            engines.begin(first, time, Issue::default(), [0; 32]);
         }
-        engines.begin(second, 15, 0, [0; 32]);
+        engines.begin(second, 15, Issue::default(), [0; 32]);
         assert_eq!(engines.known_until(&seen), Some(9));
         seen[first] = 10;
         assert_eq!(engines.known_until(&seen), Some(14));
@@ -185,7 +198,7 @@ mod tests {
         seen[first] = 20;
         assert_eq!(engines.known_until(&seen), None);
         for time in 30..100 {
-            engines.begin(first, time, 0, [0; 32]);
+            engines.begin(first, time, Issue::default(), [0; 32]);
         }
         assert_eq!(engines.known_until(&seen), Some(20));
         seen[first] = 90;

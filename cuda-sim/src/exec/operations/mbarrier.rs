@@ -317,7 +317,7 @@ fn arrive_at_peer(
     (rank, at): (usize, u64),
     [releases, ends]: [bool; 2],
 ) -> Result<(), Trap> {
-    let mut visitor = set_out(warp, worker, releases);
+    let mut visitor = set_out(warp, worker, lane, releases);
     visitor.is_relaxed = !releases;
     let (number, pc) = (warp.number, warp.pc);
     let clocks = &mut peer(&mut worker.cluster, rank, warp.mask)?.checks.clocks;

@@ -56,7 +56,8 @@ fn at_peer(
         return visit(worker, rank, part.mask, |worker| rest(warp, worker));
     }
     let releases = access.order.releases();
-    let mut visitor = set_out(warp, worker, releases);
+    let lane = part.mask.trailing_zeros() & 31;
+    let mut visitor = set_out(warp, worker, lane, releases);
     visitor.is_relaxed = access.order.is_sync() && !releases;
     let (number, pc) = (warp.number, warp.pc);
     let own = worker.checks.shared.clocks.serial;
@@ -85,15 +86,18 @@ fn at_peer(
     Ok(())
 }
 
-/// The warp as a visitor of another block.
+/// The warp as a visitor of another block, for its lanes from `lane` on.
 pub(crate) fn set_out(
     warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
+    lane: u32,
     releases: bool,
 ) -> Visitor {
     let block = worker.checks.device.records.number();
     let clocks = &mut worker.checks.shared.clocks;
-    clocks.set_out(block, warp.number, releases)
+    let mut visitor = clocks.set_out(block, warp.number, releases);
+    visitor.lane = lane;
+    visitor
 }
 
 /// Calls `visit` with the shared memory of a block of the cluster, and the records of it, in the

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::{BlockClocks, Past, merge_proxied};
 use crate::exec::checks::device_clock::WarpTimes;
-use crate::exec::checks::engines::Engine;
+use crate::exec::checks::engines::{Engine, Issue};
 use crate::exec::checks::happens_before::{NO_PC, thread};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::fault::Agent;
@@ -25,13 +25,17 @@ impl BlockClocks {
         &mut self,
         engine: Engine,
         issuers: Range<usize>,
-        pc: u32,
+        (pc, lane): (u32, u32),
     ) -> Option<(usize, u32)> {
         let place = self.engines.place(engine)?;
         let mut all = Past::default();
         issuers.clone().for_each(|warp| all.merge(&self.past(warp)));
+        let issue = Issue {
+            pc,
+            thread: thread(issuers.start, lane),
+        };
         let visible = all.proxied.map_or([0; 32], |visible| *visible);
-        let number = self.begin_at(place, all.view, visible, pc);
+        let number = self.begin_at(place, all.view, visible, issue);
         issuers.for_each(|warp| self.begin_interval(warp));
         self.find_floors();
         Some((place, number))
@@ -44,14 +48,14 @@ impl BlockClocks {
         place: usize,
         view: WarpTimes,
         visible: WarpTimes,
-        pc: u32,
+        issue: Issue,
     ) -> u32 {
         if self.seen.len() <= place {
             self.seen.resize(place + 1, [0; 32]);
         }
         self.seen[place] = view;
         self.begin_interval(place);
-        self.engines.begin(place, self.now, pc, visible)
+        self.engines.begin(place, self.now, issue, visible)
     }
 
     pub(super) fn find_floors(&mut self) {
@@ -72,8 +76,8 @@ impl BlockClocks {
         self.find_floor(warp);
     }
 
-    /// The engines whose newest operation no warp knows to have ended, and its instruction.
-    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (Engine, u32)> {
+    /// The engines whose newest operation no warp knows to have ended, and that operation.
+    pub(crate) fn unfinished(&self) -> impl Iterator<Item = (Engine, Issue)> {
         let latest = |place: usize| {
             let seen = self.seen[..self.warps].iter().map(|row| row[place]);
             seen.max().unwrap_or(0)
@@ -95,7 +99,7 @@ impl BlockClocks {
         }
         OtherAccess {
             side: OtherSide {
-                pc: self.engines.newest_at(warp).unwrap_or(NO_PC),
+                pc: self.engines.newest_at(warp).map_or(NO_PC, |issue| issue.pc),
                 thread: None,
                 block: None,
             },

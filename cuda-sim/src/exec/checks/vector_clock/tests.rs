@@ -1,5 +1,5 @@
 use super::*;
-use crate::exec::checks::engines::Engine;
+use crate::exec::checks::engines::{Engine, Issue};
 
 #[test]
 fn a_barrier_orders_all_that_wait_and_only_what_came_before() {
@@ -124,7 +124,7 @@ fn who_waits_for_the_phase_of_a_copy_comes_behind_it_and_nobody_else() {
     let mut order = BlockClocks::default();
     order.start(3, 0);
     order.start_mbarrier(0, 8);
-    let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+    let (engine, _) = order.begin_async(COPY, 0..1, (0, 3)).unwrap();
     let copied = order.clock(engine);
     order.release([0, 1, 2].into_iter(), [].into_iter(), &Past::default());
     assert!(order.has_open_engines());
@@ -149,17 +149,17 @@ fn a_copy_sees_what_its_issuer_saw_and_its_proxy_what_a_fence_passed_on() {
     order.start(2, 0);
     let stored = order.clock(1);
     order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
-    let (engine, _) = order.begin_async(COPY, 0..1, 0).unwrap();
+    let (engine, _) = order.begin_async(COPY, 0..1, (0, 3)).unwrap();
     assert!(order.has_seen(engine, 1, stored) && !order.proxy_sees(engine, 32, stored));
     // By the issuer, behind the barrier.
     order.fence_proxy(0);
     let late = order.clock(1);
-    order.begin_async(COPY, 0..1, 0);
+    order.begin_async(COPY, 0..1, (0, 3));
     assert!(order.proxy_sees(engine, 32, stored) && !order.proxy_sees(engine, 32, late));
     // By the writer, before it.
     order.fence_proxy(1);
     order.release([0, 1].into_iter(), [].into_iter(), &Past::default());
-    order.begin_async(COPY, 0..1, 0);
+    order.begin_async(COPY, 0..1, (0, 3));
     assert!(order.proxy_sees(engine, 32, late));
 }
 
@@ -167,13 +167,19 @@ fn a_copy_sees_what_its_issuer_saw_and_its_proxy_what_a_fence_passed_on() {
 fn copies_of_one_engine_are_not_ordered() {
     let mut order = BlockClocks::default();
     order.start(1, 0);
-    let (engine, first) = order.begin_async(COPY, 0..1, 7).unwrap();
+    let (engine, first) = order.begin_async(COPY, 0..1, (7, 3)).unwrap();
     let begun = order.clock(engine);
-    let (_, second) = order.begin_async(COPY, 0..1, 9).unwrap();
+    let (_, second) = order.begin_async(COPY, 0..1, (9, 3)).unwrap();
     assert!(first != second && !order.has_seen(engine, engine, begun));
-    assert_eq!(order.unfinished().collect::<Vec<_>>(), [(COPY, 9)]);
+    assert_eq!(
+        order.unfinished().collect::<Vec<_>>(),
+        [(COPY, Issue { pc: 9, thread: 3 })]
+    );
     order.wait_async(0, engine, begun);
-    assert_eq!(order.unfinished().collect::<Vec<_>>(), [(COPY, 9)]);
+    assert_eq!(
+        order.unfinished().collect::<Vec<_>>(),
+        [(COPY, Issue { pc: 9, thread: 3 })]
+    );
     order.wait_async(0, engine, order.clock(engine));
     assert_eq!(order.unfinished().count(), 0);
 }

@@ -4,13 +4,16 @@
 
 use super::{BlockClocks, Past};
 use crate::exec::checks::device_clock::DeviceClock;
-use crate::exec::checks::engines::Engine;
+use crate::exec::checks::engines::{Engine, Issue};
+use crate::exec::checks::happens_before::thread;
 
 /// A warp that comes from another block.
 pub(crate) struct Visitor {
     /// Number of its block in the launch.
     pub block: u32,
     pub warp: usize,
+    /// The first lane that comes.
+    pub lane: u32,
     /// What it knows of all blocks.
     knowledge: DeviceClock,
     /// It has run a fence: its next flag releases.
@@ -48,6 +51,7 @@ impl BlockClocks {
         Visitor {
             block,
             warp,
+            lane: 0,
             knowledge,
             has_fenced: self.fenced[warp].is_some(),
             is_relaxed: false,
@@ -64,7 +68,11 @@ impl BlockClocks {
     ) -> Option<(usize, u32)> {
         let place = self.engines.place(engine)?;
         let view = visitor.knowledge.known_of(self.serial);
-        let number = self.begin_at(place, view, [u32::MAX; 32], pc);
+        let issue = Issue {
+            pc,
+            thread: thread(visitor.warp, visitor.lane),
+        };
+        let number = self.begin_at(place, view, [u32::MAX; 32], issue);
         self.engines.set_relaxed(place, visitor.is_relaxed);
         let rows = self.visible.len().max(place + 1);
         self.visible.resize(rows, DeviceClock::default());

@@ -68,7 +68,7 @@ fn arrive_at_peer(
             mbarrier::complete_bytes(worker, at, bytes, lane).map(|_| ())
         });
     }
-    let mut visitor = peers::set_out(warp, worker, true);
+    let mut visitor = peers::set_out(warp, worker, lane, true);
     if let Content::Shared {
         reading: Some(reading),
         ..

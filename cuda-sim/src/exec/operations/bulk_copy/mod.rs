@@ -238,5 +238,6 @@ fn begin(
 ) -> Option<AsyncOperation> {
     let enabled = worker.checks.enabled;
     let issuers = warp.number..warp.number + 1;
-    enabled.then(|| worker.checks.begin_async(engine, issuers, warp.pc))
+    let at = (warp.pc, warp.mask.trailing_zeros() & 31);
+    enabled.then(|| worker.checks.begin_async(engine, issuers, at))
 }
