@@ -1,6 +1,6 @@
-// Static and dynamic shared memory are within 48 KiB each, but not together.
+// Static and dynamic shared memory are within what a block may have each, but not together.
 //
-// launch: grid=1 block=32 shared=16384
+// launch: grid=1 block=32 shared=200000
 // args: f32[32]=zeros
 // bug: launch limit
 
