@@ -56,8 +56,8 @@ macro_rules! three_tiles {
     };
 }
 
-// The order in which a warp of a rung for Hopper waits, copies, multiplies and computes exponentials: one block, 128 queries, four
-// tiles of keys, D = 64.
+// The order in which a warp of a rung for Hopper waits, copies, multiplies and computes
+// exponentials: one block, 128 queries, four tiles of keys, D = 64.
 macro_rules! order {
     ($kernel:literal, $warp:literal, $keys:literal, $tile:literal, $elements:literal, $lines:literal) => {
         concat!(

@@ -27,7 +27,8 @@ pub enum Keep {
     Counters,
     /// A recording of `gpu trace`, as JSON.
     Recording,
-    /// The order of its steps: no contents of shared memory, and one step for each stretch of equal ones.
+    /// The order of its steps: no contents of shared memory, and one step for each stretch of equal
+    /// ones.
     Order,
     /// The grader's verdict on a submission, from the table on.
     Verdict(Submission),
@@ -396,7 +397,8 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     }
 }
 
-/// A recording without contents of shared memory, in which equal steps that follow each other are one, the last of them.
+/// A recording without contents of shared memory, in which equal steps that follow each other are
+/// one, the last of them.
 fn order(mut recording: Recording) -> Recording {
     for step in &mut recording.steps {
         step.before.clear();
@@ -470,6 +472,19 @@ mod tests {
             words("run x --arg 'f32[2]={1, 2}' y"),
             ["run", "x", "--arg", "f32[2]={1, 2}", "y"]
         );
+    }
+
+    #[test]
+    fn of_equal_steps_that_follow_each_other_an_order_has_the_last() {
+        let mut recording = recording("tma-producer").unwrap();
+        let steps = recording.steps.len();
+        let again = Step {
+            active: vec![7],
+            ..recording.steps[2].clone()
+        };
+        recording.steps.insert(3, again.clone());
+        let order = order(recording);
+        assert_eq!((order.steps.len(), &order.steps[2]), (steps, &again));
     }
 
     #[test]

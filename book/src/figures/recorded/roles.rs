@@ -1,7 +1,8 @@
 //! Rungs 8 to 10 of stage 4, recorded: which warps wait for whom.
 //!
-//! The recordings give the order of each warp. The times are computed from it, by the rates of `cuda-sim/MODEL.md` for an H100:
-//! each action begins as early as those before it and what it waits for allow.
+//! The recordings give the order of each warp. The times are computed from it, by the rates of
+//! `cuda-sim/MODEL.md` for an H100: each action begins as early as those before it and what it
+//! waits for allow.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,14 +17,14 @@ pub const FIGURES: &[Recorded] = &[
         name: "tma-roles",
         recordings: &["tma-consumer", "tma-producer"],
         description: "A timeline of rung 8 over four tiles. The producer starts the copies of q and of tiles 0 and 1 at once, then waits for empty[0]. Warps 0 to 3 wait for q and tile 0, and compute s, softmax and pv of one tile after the other. When they have read tile 0, the wait for empty[0] ends and the copy of tile 2 starts in the same stage; when they have read tile 1, that of tile 3. Each of these copies is done long before its tile is needed.",
-        caption: "Rung 8 at D = 64, one block, four tiles of 64 keys. Orange: copies in flight. Dark grey: a tile that is there, until all warps have read it. Light grey: a wait, with an arrow from what ends it. s is q kᵀ. The order of the producer and of warp 0 is recorded; warps 1 to 3 do the same. The times are computed from it, not measured. All begins as early as it can, and each product of a tile takes 384 clocks, the exponentials 512, and a copy 265 and 1 for each 64 bytes of it and of those before it.",
+        caption: "Rung 8 at D = 64: one block, four tiles of 64 keys. Orange: copies in flight. Dark grey: a tile in shared memory, until all warps have read it. Light grey: a wait, with an arrow from what ends it. s is q kᵀ. The order of the producer and of warp 0 is recorded; warps 1 to 3 do the same. The times are not measured. They are computed from this order by the rates of the model of an H100, as early as it allows: a product of a tile takes 384 clocks, its exponentials 512, a copy 265 and one for each 64 bytes of it and of those ahead of it. Everything else is left out.",
         draw: picture,
     },
     Recorded {
         name: "wgmma-roles",
         recordings: &["wgmma-consumer-0", "wgmma-consumer-1", "wgmma-producer"],
         description: "A timeline of rung 9 over four tiles. The tensor cores carry out s of warpgroup 0, then s of warpgroup 1. Then both warpgroups compute their softmax, and the tensor cores rest until that of warpgroup 0 is done. pv of both follows, and s of both for the next tile, and again the tensor cores rest. There are four rests, each as long as two products.",
-        caption: "Rung 9 at D = 64, one block, four tiles of 128 keys. Blue is warpgroup 0, green is warpgroup 1; thin bars are their products in flight, s above pv. Recorded and computed as for rung 8, from a warp of each warpgroup: a product of a warpgroup and a tile takes 256 clocks, its exponentials 512, or longer where both warpgroups compute theirs at once. It is assumed that the tensor cores carry out one product after the other, in the order in which they were committed.",
+        caption: "Rung 9 at D = 64: one block, four tiles of 128 keys. Blue is warpgroup 0, green warpgroup 1; thin bars are their products in flight, s above pv. The order of the producer and of a warp of each warpgroup is recorded. The times are computed from it as for rung 8, not measured: a product of a warpgroup takes 256 clocks, its exponentials 512, and where both warpgroups compute exponentials, each has half of the rate. An assumption: the tensor cores carry out one product after the other, in the order of their commits.",
         draw: picture,
     },
     Recorded {
@@ -34,20 +35,22 @@ pub const FIGURES: &[Recorded] = &[
             "ping-pong-producer",
         ],
         description: "A timeline of rung 10 over four tiles. The tensor cores rest once, during the first softmax. From then on each softmax of warpgroup 0 lies over pv of warpgroup 0 and s of warpgroup 1, and each softmax of warpgroup 1 over its own pv and s of warpgroup 0. The turn goes back and forth between the warpgroups. The block takes about three quarters of the clocks of rung 9.",
-        caption: "Rung 10, recorded and computed like rung 9, with the same tiles and the same scale. Dashed lines: the turn, from the warpgroup that passes it to the one that takes it.",
+        caption: "Rung 10 with the same tiles, at the same scale; its order is recorded and its times are computed as for rung 9, not measured. Dashed orange lines: the turn, from the warpgroup that passes it to the one that takes it.",
         draw: picture,
     },
 ];
 
 /// Tiles of k and of v that shared memory has room for.
 const STAGES: u64 = 2;
-/// Scores of four warps in a tile: of 128 queries and 64 keys in rung 8, of 64 and 128 in the others.
+/// Scores of four warps in a tile: of 128 queries and 64 keys in rung 8, of 64 and 128 in the
+/// others.
 const SCORES: f64 = 8192.0;
 const HEAD_DIM: f64 = 64.0;
 /// Clocks from the start of a copy to its first bytes, and bytes in a clock from then on.
 const LATENCY: u64 = 265;
 const COPIED: u64 = 64;
-/// Warps of a recording: the one that is recorded, and three that do the same on the other schedulers.
+/// Warps of a recording: the one that is recorded, and three that do the same on the other
+/// schedulers.
 const WARPS: u64 = 4;
 
 /// An mbarrier: the name of its array, and its index there, which is the stage.
@@ -74,9 +77,11 @@ enum Action<'a> {
     Arrive(Barrier<'a>, u64),
     /// Makes a group of the instructions of a product, which take so many clocks together.
     Commit(Product, u64),
-    /// Waits for the oldest group.
+    /// Waits for the oldest group. A recording does not tell N of `wait_group N`, but has as many
+    /// waits as commits.
     WaitForGroup,
-    /// Computes the exponentials of a tile, which take so many clocks if no other warps compute theirs.
+    /// Computes the exponentials of a tile, which take so many clocks if no other warps compute
+    /// theirs.
     Softmax(u64),
     WaitForTurn,
     PassTurn,
@@ -120,7 +125,8 @@ enum Lane<'a> {
     Tensor,
 }
 
-/// Something that ended a wait, and the warps that waited.
+/// The end of a wait: what ended it, and when; the warps that waited, and when they went on. A turn
+/// may be passed long before.
 struct Wake<'a> {
     by: Lane<'a>,
     at: u64,
@@ -135,8 +141,8 @@ struct Schedule<'a> {
     wakes: Vec<Wake<'a>>,
 }
 
-/// The mbarrier that a step accesses. Of its state there, as the simulator keeps it: how many arrivals a phase has, and the parity
-/// of the present one.
+/// The mbarrier that a step accesses. Of its state there, as the simulator keeps it: how many
+/// arrivals a phase has, and the parity of the present one.
 fn barrier<'a>(recording: &'a Recording, step: &Step) -> Result<(Barrier<'a>, u64, u64)> {
     let access = step.accesses.first().context("it accesses no mbarrier")?;
     let Some(Scalar::Whole(state)) = access.values[0].first() else {
@@ -237,7 +243,8 @@ struct Block<'a> {
     /// By barrier, when its phases end, and what ends them.
     phases: BTreeMap<Barrier<'a>, Vec<(u64, Lane<'a>)>>,
     arrivals: BTreeMap<Barrier<'a>, u64>,
-    /// When the last of the copies that were started has been read from L2, and when the last of the products is done.
+    /// When the last of the copies that were started has been read from L2, and when the last of
+    /// the products is done.
     copied: u64,
     multiplied: u64,
     schedule: Schedule<'a>,
@@ -277,7 +284,7 @@ impl<'a> Block<'a> {
             Action::Arrive(barrier, of_phase) => {
                 let arrivals = self.arrivals.entry(barrier).or_default();
                 *arrivals += WARPS;
-                if *arrivals % of_phase == 0 {
+                if arrivals.is_multiple_of(of_phase) {
                     let phases = self.phases.entry(barrier).or_default();
                     phases.push((clock, Lane::Warps(w)));
                 }
@@ -292,7 +299,8 @@ impl<'a> Block<'a> {
                 span = Some((What::Product(product), NONE, tile, from, self.multiplied));
             }
             Action::WaitForGroup => {
-                let end = warps.groups.pop_front_if(|end| *end <= clock)?;
+                let end = *warps.groups.front().filter(|end| **end <= clock)?;
+                warps.groups.pop_front();
                 by = Some((end, Lane::Tensor));
                 span = Some((What::Wait, ("products", 0), 0, since, clock));
             }
@@ -315,7 +323,8 @@ impl<'a> Block<'a> {
         if let Some(span) = span {
             self.span(w, span);
         }
-        if let Some((at, by)) = by {
+        let has_waited = since < clock || matches!(action, Action::WaitForTurn);
+        if let Some((at, by)) = by.filter(|_| has_waited) {
             let wake = Wake {
                 by,
                 at,
@@ -352,12 +361,13 @@ fn schedule(recordings: &[Recording]) -> Result<Schedule<'_>> {
     let mut clock = 0;
     while (0..orders.len()).any(|w| block.warps[w].next < orders[w].len()) {
         ensure!(clock < 100_000, "the warps wait for each other for ever");
-        for w in 0..orders.len() {
-            if let Some(&action) = orders[w].get(block.warps[w].next) {
+        for (w, order) in orders.iter().enumerate() {
+            if let Some(&action) = order.get(block.warps[w].next) {
                 block.act(w, action, clock);
             }
         }
-        // A clock of the special function units is for one warp of each scheduler. Those that want it take turns.
+        // A clock of the special function units is for one warp of each scheduler. Those that want
+        // it take turns.
         let mut others = (1..=orders.len()).map(|next| (served + next) % orders.len());
         if let Some(w) = others.find(|w| block.warps[*w].exponentials > 0) {
             block.warps[w].exponentials -= 1;
@@ -444,6 +454,21 @@ fn look(span: &Span<'_>) -> (&'static str, [String; 2]) {
     }
 }
 
+/// A rectangle (x, y, width, height) with the first text that fits into it.
+fn bar(c: &mut Canvas, class: &str, at: (f64, f64, f64, f64), texts: &[String]) {
+    let (left, top, width, height) = at;
+    c.rect(class, left, top, width, height);
+    let fits = |text: &&String| 6.4 * text.len() as f64 <= width;
+    if let Some(text) = texts.iter().find(fits) {
+        c.note(
+            At::Middle,
+            left + width / 2.0,
+            top + height / 2.0 + 4.0,
+            text,
+        );
+    }
+}
+
 fn picture(recordings: &[Recording]) -> Result<Picture> {
     const LEFT: f64 = 96.0;
     let schedule = schedule(recordings)?;
@@ -472,8 +497,7 @@ fn picture(recordings: &[Recording]) -> Result<Picture> {
         let (from, to) = ((x(wake.at), from), (x(wake.goes_on), to));
         match wake.by {
             Lane::Warps(_) if wake.warps + 1 < recordings.len() => c.line("mark", from, to),
-            // Who came later than what was needed has not waited.
-            _ if wake.goes_on > wake.at + 1 || by == warps => {}
+            _ if by == warps => {}
             _ => c.arrow(from, to),
         }
     }
@@ -497,29 +521,13 @@ fn picture(recordings: &[Recording]) -> Result<Picture> {
             continue;
         }
         let (class, texts) = look(span);
-        c.rect(class, left, top, width, height);
-        let fits = |text: &&String| 5.6 * text.len() as f64 <= width;
-        if let Some(text) = texts.iter().find(fits) {
-            c.note(
-                At::Middle,
-                left + width / 2.0,
-                top + height / 2.0 + 4.0,
-                text,
-            );
-        }
+        bar(&mut c, class, (left, top, width, height), &texts);
     }
     if let Some((top, height)) = find(Lane::Tensor) {
         for (from, to) in rests(&schedule) {
-            let (left, width) = (x(from), x(to) - x(from));
-            c.rect("next", left + 2.0, top, width - 4.0, height);
-            if width > 30.0 {
-                c.note(
-                    At::Middle,
-                    left + width / 2.0,
-                    top + height / 2.0 + 4.0,
-                    "rest",
-                );
-            }
+            let width = x(to) - x(from) - 4.0;
+            let at = (x(from) + 2.0, top, width, height);
+            bar(&mut c, "next", at, &["rest".to_owned()]);
         }
     }
     let last = rows.last().context("no rows")?;
@@ -544,7 +552,7 @@ fn products<'a, 's>(schedule: &'s Schedule<'a>) -> impl Iterator<Item = &'s Span
     spans.filter(|span| matches!(span.what, What::Product(_)))
 }
 
-/// When the tensor cores rest between two products.
+/// When the tensor cores rest between two products, for longer than it takes to start one.
 fn rests(schedule: &Schedule<'_>) -> Vec<(u64, u64)> {
     let mut products: Vec<_> = products(schedule)
         .map(|product| (product.from, product.to))
@@ -623,7 +631,8 @@ mod tests {
         }
     }
 
-    /// The share of the clocks of exponentials in which the tensor cores work, behind the first tile.
+    /// The share of the clocks of exponentials in which the tensor cores work, behind the first
+    /// tile.
     fn covered(schedule: &Schedule<'_>) -> f64 {
         let (mut covered, mut all) = (0, 0);
         for softmax in schedule
