@@ -56,6 +56,60 @@ macro_rules! three_tiles {
     };
 }
 
+// The order in which a warp of a rung for Hopper waits, copies, multiplies and computes
+// exponentials: one block, 128 queries, four tiles of keys, D = 64.
+macro_rules! order {
+    ($kernel:literal, $warp:literal, $keys:literal, $tile:literal, $elements:literal, $lines:literal) => {
+        concat!(
+            "trace stage4-flash-cuda/kernels/",
+            $kernel,
+            " --grid 1 --warp ",
+            $warp,
+            " --arg 'f16[8192]=zeros' --arg 'f16[",
+            $elements,
+            "]=zeros' --arg 'f16[",
+            $elements,
+            "]=zeros' --arg 'tensormap{0,64x128x1,box=64x128x1,swizzle=128}' --arg 'tensormap{1,64x",
+            $keys,
+            "x1,box=64x",
+            $tile,
+            "x1,swizzle=128}' --arg 'tensormap{2,64x",
+            $keys,
+            "x1,box=64x",
+            $tile,
+            "x1,swizzle=128}' --arg 'f16[8192]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=",
+            $keys,
+            " --arg f32=0.125 --arg i32=0 --line hopper.cuh:31 --line hopper.cuh:36 --line hopper.cuh:50 --line hopper.cuh:62 --line prelude.cuh:17 ",
+            $lines
+        )
+    };
+}
+
+macro_rules! tma_order {
+    ($warp:literal) => {
+        order!("8_tma.cu", $warp, 256, 64, 16384, "--line mma.cuh:32")
+    };
+}
+
+macro_rules! wgmma_order {
+    ($warp:literal) => {
+        order!("9_wgmma.cu", $warp, 512, 128, 32768, "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:79 --line wgmma.cuh:86")
+    };
+}
+
+macro_rules! ping_pong_order {
+    ($warp:literal) => {
+        order!(
+            "10_ping_pong.cu",
+            $warp,
+            512,
+            128,
+            32768,
+            "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:79 --line wgmma.cuh:86 --line 68 --line 73"
+        )
+    };
+}
+
 // The blocks. A block that no chapter shows, or that is stale, fails `cargo book check`.
 const BLOCKS: &[Block] = &[
     // The chapter on how a GPU runs a kernel.
@@ -173,6 +227,14 @@ const BLOCKS: &[Block] = &[
         "reuse-lanes",
         "trace stage4-flash-cuda/kernels/7_reuse.cu -D HEAD_DIM=16 --grid 1 --shared 8192 --arg 'f16[2048]=zeros' --arg 'f16[1024]=zeros' --arg 'f16[1024]=zeros' --arg 'f16[2048]=uninit' --arg 'f32[128]=uninit' --arg i32=128 --arg i32=64 --arg f32=0.25 --arg i32=0 --line mma.cuh:47 --steps 6",
     ),
+    ordered("tma-consumer", tma_order!(0)),
+    ordered("tma-producer", tma_order!(4)),
+    ordered("wgmma-consumer-0", wgmma_order!(0)),
+    ordered("wgmma-consumer-1", wgmma_order!(4)),
+    ordered("wgmma-producer", wgmma_order!(8)),
+    ordered("ping-pong-consumer-0", ping_pong_order!(0)),
+    ordered("ping-pong-consumer-1", ping_pong_order!(4)),
+    ordered("ping-pong-producer", ping_pong_order!(8)),
     output("fault-fragment-columns", "gpu", "check kernel-corpus/kernels/bug_global_race_mma_fragment_columns.cu"),
     output("fault-matrix-row", "gpu", "check kernel-corpus/kernels/bug_misaligned_ldmatrix_row.cu"),
     output("fault-group-count", "gpu", "check kernel-corpus/kernels/bug_copy_in_flight_wrong_count.cu"),

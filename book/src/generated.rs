@@ -4,11 +4,11 @@
 //! made again only if what they are made of has changed: `keys.rs`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, mem};
 
 use anyhow::{Context, Result, bail};
-use gpu_recording::Recording;
+use gpu_recording::{Recording, Step};
 use serde_json::Value;
 
 use crate::folder;
@@ -27,6 +27,9 @@ pub enum Keep {
     Counters,
     /// A recording of `gpu trace`, as JSON.
     Recording,
+    /// The order of its steps: no contents of shared memory, and one step for each stretch of equal
+    /// ones.
+    Order,
     /// The grader's verdict on a submission, from the table on.
     Verdict(Submission),
 }
@@ -41,7 +44,7 @@ struct Block {
 
 impl Block {
     fn is_json(&self) -> bool {
-        matches!(self.keep, Keep::Counters | Keep::Recording)
+        matches!(self.keep, Keep::Counters | Keep::Recording | Keep::Order)
     }
 
     /// The grader and the benches run for seconds, `gpu` for milliseconds.
@@ -88,6 +91,15 @@ const fn recorded(name: &'static str, arguments: &'static str) -> Block {
         program: "gpu",
         arguments,
         keep: Keep::Recording,
+    }
+}
+
+const fn ordered(name: &'static str, arguments: &'static str) -> Block {
+    Block {
+        name,
+        program: "gpu",
+        arguments,
+        keep: Keep::Order,
     }
 }
 
@@ -354,7 +366,7 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     let mut arguments = words(block.arguments);
     match block.keep {
         Keep::Counters => arguments.extend(["--json".to_owned(), "-".to_owned()]),
-        Keep::Recording => arguments.push("--json".to_owned()),
+        Keep::Recording | Keep::Order => arguments.push("--json".to_owned()),
         Keep::All | Keep::Lines(..) | Keep::Verdict(_) => {}
     }
     let mut command = programs.command(block.program);
@@ -368,6 +380,7 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
     match block.keep {
         Keep::All | Keep::Verdict(_) => Ok(format!("$ {shown}\n{text}")),
         Keep::Recording => Ok(text),
+        Keep::Order => Ok(order(Recording::parse(&text)?).json()?),
         Keep::Lines(from, to) => {
             let part = between(&text, from, to)
                 .with_context(|| format!("{shown}: no lines from {from:?} to {to:?}"))?;
@@ -382,6 +395,28 @@ fn made(programs: &Programs, block: &Block) -> Result<String> {
             ))
         }
     }
+}
+
+/// A recording without contents of shared memory, in which equal steps that follow each other are
+/// one, the last of them.
+fn order(mut recording: Recording) -> Recording {
+    for step in &mut recording.steps {
+        step.before.clear();
+        step.after.clear();
+    }
+    let places = |step: &Step| {
+        let accesses = step.accesses.iter();
+        let places = accesses.map(|access| (access.arrays.clone(), access.offsets.clone()));
+        (step.file.clone(), step.line, places.collect::<Vec<_>>())
+    };
+    recording.steps.dedup_by(|next, kept| {
+        let are_equal = places(next) == places(kept);
+        if are_equal {
+            mem::swap(next, kept);
+        }
+        are_equal
+    });
+    recording
 }
 
 fn between(text: &str, from: &str, to: &str) -> Option<String> {
@@ -437,6 +472,19 @@ mod tests {
             words("run x --arg 'f32[2]={1, 2}' y"),
             ["run", "x", "--arg", "f32[2]={1, 2}", "y"]
         );
+    }
+
+    #[test]
+    fn of_equal_steps_that_follow_each_other_an_order_has_the_last() {
+        let mut recording = recording("tma-producer").unwrap();
+        let steps = recording.steps.len();
+        let again = Step {
+            active: vec![7],
+            ..recording.steps[2].clone()
+        };
+        recording.steps.insert(3, again.clone());
+        let order = order(recording);
+        assert_eq!((order.steps.len(), &order.steps[2]), (steps, &again));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod attention;
 mod formats;
+mod roles;
 mod tensor_cores;
 mod vectors;
 
@@ -26,6 +27,7 @@ pub fn all() -> impl Iterator<Item = &'static Recorded> {
     [
         FIGURES,
         formats::FIGURES,
+        roles::FIGURES,
         tensor_cores::FIGURES,
         vectors::FIGURES,
     ]
