@@ -58,6 +58,12 @@ enum State {
     Finished,
 }
 
+impl State {
+    fn waits(&self) -> bool {
+        matches!(self, State::Waiting { .. } | State::AtProduct { .. })
+    }
+}
+
 /// A named barrier.
 #[derive(Default)]
 struct Barrier {
@@ -144,13 +150,17 @@ impl Block {
             if first_use {
                 set_constants(warp, kernel);
             }
-            for &(r, special) in &kernel.specials {
-                let value = |lane| special_value(special, launch, index, first, lane as u32);
-                if special.is_of_block() {
-                    warp.registers.write(r, u32::MAX, &[value(0); 32]);
-                } else if first_use {
-                    warp.registers
-                        .write::<u32>(r, u32::MAX, &std::array::from_fn(value));
+        }
+        for &(r, special) in &kernel.specials {
+            let value = |thread| special_value(special, launch, index, thread);
+            if special.is_of_block() {
+                let value = [value(0); 32];
+                let warps = self.warps.iter_mut();
+                warps.for_each(|warp| warp.registers.write(r, u32::MAX, &value));
+            } else if first_use {
+                for (w, warp) in self.warps.iter_mut().enumerate() {
+                    let values = std::array::from_fn(|lane| value((w * 32 + lane) as u32));
+                    warp.registers.write::<u32>(r, u32::MAX, &values);
                 }
             }
         }
@@ -195,14 +205,19 @@ impl Block {
                     Pause::Finished => {
                         self.states[w] = State::Finished;
                         moved = true;
-                        self.miss_product(w)?;
+                        let awaited = self.states.iter().any(State::waits);
+                        if awaited {
+                            self.miss_product(w)?;
+                        }
                         if let Some(cluster) = &mut worker.cluster {
                             let checks = &mut worker.checks;
                             let clocks = checks.enabled.then_some(&mut checks.shared.clocks);
                             worker.changed |= cluster.leave(w, clocks);
                         }
                         // A barrier may have waited for this warp only.
-                        (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
+                        if awaited {
+                            (0..16).try_for_each(|id| self.release(kernel, worker, id))?;
+                        }
                     }
                     Pause::Barrier { pc } => {
                         moved = true;
@@ -543,9 +558,9 @@ fn set_constants(warp: &mut Warp, kernel: &Kernel) {
     }
 }
 
-fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32, lane: u32) -> u32 {
+fn special_value(special: Special, launch: &Launch, index: [u32; 3], thread: u32) -> u32 {
     let [x, y, _] = launch.block;
-    let thread = first + lane;
+    let lane = thread % 32;
     match special {
         Special::Tid(0) => thread % x,
         Special::Tid(1) => thread / x % y,
@@ -554,7 +569,7 @@ fn special_value(special: Special, launch: &Launch, index: [u32; 3], first: u32,
         Special::Ctaid(axis) => index[usize::from(axis)],
         Special::Nctaid(axis) => launch.grid[usize::from(axis)],
         Special::LaneId => lane,
-        Special::WarpId => first / 32,
+        Special::WarpId => thread / 32,
         Special::WarpCount => launch.block.iter().product::<u32>().div_ceil(32),
         Special::SmId => launch.number(index) as u32 % device().multiprocessors,
         Special::SmCount => device().multiprocessors,
