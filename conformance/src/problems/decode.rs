@@ -174,6 +174,11 @@ fn rows() -> Vec<Row> {
             ..Row::new(4, 2, 64, &[130, 0, 37])
         });
     }
+    // So few keys that they are not split.
+    rows.push(Row {
+        wants_lse: false,
+        ..Row::new(4, 2, 64, &[20, 7])
+    });
     // Between the sizes of one row of threads and of two.
     for head_dim in [130, 191] {
         rows.push(Row::new(4, 2, head_dim, &[40, 3]));

@@ -104,8 +104,9 @@ struct Texts {
     greedy: Vec<Text>,
 }
 
-/// Stories of the storyteller, as transformers continues them, ties, logits below 0, an end, and no
-/// token: see [`tied`], [`below_zero`], [`ended`] and [`no_token`].
+/// Stories of the storyteller, as transformers continues them, ties, logits that are nearly tied or
+/// below 0, an end, and no token: see [`tied`], [`nearly_tied`], [`below_zero`], [`ended`] and
+/// [`no_token`].
 ///
 /// # Panics
 ///
@@ -135,6 +136,7 @@ pub fn problems() -> Vec<Problem> {
     let small = [
         tied(2),
         tied(usize::MAX),
+        nearly_tied(),
         below_zero(),
         ended(MOST),
         ended(usize::MAX),
@@ -148,7 +150,7 @@ pub fn problems() -> Vec<Problem> {
 pub fn random(seed: u64) -> Problem {
     let decoder::Problem { source, tokens, .. } = decoder::random(seed);
     let prompt = tokens[0].clone();
-    let mut problem = continued(format!("greedy_{seed:x}"), source, prompt);
+    let mut problem = continued(format!("greedy_{seed:x}"), source, prompt, CLOSE);
     if let (Some(&last), 0) = (problem.continuation.last(), hash(seed, 77) % 2) {
         // The first of two does not occur.
         let absent = (0..).find(|token| !problem.continuation.contains(token));
@@ -181,7 +183,36 @@ pub fn tied(alike: usize) -> Problem {
         2 => "tied",
         _ => "all_tied",
     };
-    continued(name.to_owned(), source, vec![4, 9, 2])
+    continued(name.to_owned(), source, vec![4, 9, 2], CLOSE)
+}
+
+/// The continuation by a decoder in which the second token of each pair leads by 6e-5, a hundred
+/// times what rounding makes of a logit.
+///
+/// # Panics
+///
+/// As [`tied`] does.
+pub fn nearly_tied() -> Problem {
+    const LEAD: f32 = 1.0 / 16384.0;
+    // What meets the first column of the output matrix is 1.
+    let source = tiny_gpt2(|bytes| {
+        change(bytes, "wte.weight", |data, row| {
+            for pair in data.chunks_mut(2 * row) {
+                pair[..4].copy_from_slice(&0f32.to_le_bytes());
+                if let Some((first, second)) = pair.split_at_mut_checked(row) {
+                    second.copy_from_slice(&first[..second.len()]);
+                    second[..4].copy_from_slice(&LEAD.to_le_bytes());
+                }
+            }
+        });
+        for (tensor, value) in [("ln_f.weight", 0f32), ("ln_f.bias", 1f32)] {
+            change(bytes, tensor, |data, _| {
+                data[..4].copy_from_slice(&value.to_le_bytes());
+            });
+        }
+    });
+    let close = f64::from(LEAD) / 2.0;
+    continued("nearly_tied".to_owned(), source, vec![4, 9, 2], close)
 }
 
 /// The continuation by a decoder all of whose logits are far below 0: the likeliest token has the
@@ -202,7 +233,7 @@ pub fn below_zero() -> Problem {
             data[..4].copy_from_slice(&(-100f32).to_le_bytes());
         });
     });
-    continued("below_zero".to_owned(), source, vec![4, 9, 2])
+    continued("below_zero".to_owned(), source, vec![4, 9, 2], CLOSE)
 }
 
 /// A text that ends before one of several tokens, which are in descending order, although it may
@@ -248,10 +279,12 @@ pub fn no_token() -> Problem {
 /// The most tokens of a continuation.
 const MOST: usize = 12;
 
-/// What follows a prompt, without an end: of several tokens with the same logit the first.
-fn continued(name: String, source: Source, prompt: Vec<u32>) -> Problem {
-    /// Between the largest logit and another one.
-    const CLOSE: f64 = 1e-3;
+/// Between the largest logit and another one, so little that rounding could turn a choice.
+const CLOSE: f64 = 1e-3;
+
+/// What follows a prompt, without an end, up to a choice between logits that are `close`: of several
+/// tokens with the same logit the first.
+fn continued(name: String, source: Source, prompt: Vec<u32>, close: f64) -> Problem {
     let loaded = source.load(&Host);
     let (architecture, weights) = loaded.unwrap_or_else(|error| panic!("{error}"));
     let mut history = prompt.clone();
@@ -259,7 +292,7 @@ fn continued(name: String, source: Source, prompt: Vec<u32>) -> Problem {
         let rows = logits(&architecture, &weights, &history);
         let last = rows.last().expect("a row for each token");
         let largest = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if last.iter().any(|&x| x < largest && largest - x < CLOSE) {
+        if last.iter().any(|&x| x < largest && largest - x < close) {
             break;
         }
         let next = last.iter().position(|&x| x == largest);
@@ -322,6 +355,19 @@ mod tests {
         assert!(ended.end.is_sorted_by(|a, b| a > b), "{:?}", ended.end);
         assert!(!ended.continuation.is_empty());
         assert!(problem.continuation.starts_with(&ended.continuation));
+    }
+
+    #[test]
+    fn the_second_of_each_pair_leads_by_little() {
+        let problem = nearly_tied();
+        assert!(problem.continuation.len() > 3, "{problem:?}");
+        assert!(problem.continuation.iter().all(|token| token % 2 == 1));
+        let (architecture, weights) = problem.source.load(&Host).unwrap();
+        for row in logits(&architecture, &weights, &problem.prompt) {
+            for pair in row.chunks_exact(2) {
+                assert!((pair[1] - pair[0] - 6.1e-5).abs() < 1e-6, "{pair:?}");
+            }
+        }
     }
 
     #[test]

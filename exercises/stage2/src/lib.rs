@@ -10,7 +10,7 @@
 //! is done: it says where a call goes, checks the arguments of attention, and loads kernels.
 //!
 //! Everything is f32 and packed. A call launches on [`Own::stream`] and does not wait. Sizes of 0
-//! are allowed everywhere.
+//! are allowed everywhere, but for the head dimension of attention.
 
 mod attention;
 mod gemm;

@@ -137,10 +137,10 @@ impl Fused for Tuned<'_> {
         self.checked(&inputs, &outputs, shape)
             .map_err(|error| self.ended(&error))?;
         let sizes = &shape.sizes;
+        let tile = self.tile(sizes)?;
         if [sizes.batch, sizes.heads, sizes.nq].contains(&0) {
             return Ok(());
         }
-        let tile = self.tile(sizes)?;
         self.computed(inputs, outputs, shape, tile)
             .map_err(|error| self.ended(&error))
     }

@@ -172,6 +172,14 @@ fn updates(part: Part) -> Vec<Update> {
             head_dim: 40,
             ..Update::counted(Dtype::F32)
         });
+        // All rows are padding.
+        updates.push(Update {
+            n: 3,
+            counts: vec![0; 2],
+            lengths: vec![5, 7],
+            max_seq: 8,
+            ..Update::counted(Dtype::F32)
+        });
         // More heads, and more sequences, than the y or z dimension of a grid can have.
         for [batch, kv_heads] in [[1, MANY], [MANY, 1]] {
             updates.push(Update {
