@@ -308,6 +308,10 @@ fn public_rung<'a>(device: &Device, text: &'a str) -> (&'a str, Times) {
         atomics_at_one_address: 0,
         slowest_warps: 0,
     };
+    // Only a rung whose warps may have roles has this figure.
+    if let Some(clocks) = head.next() {
+        work.slowest_warps = clocks.parse().unwrap();
+    }
     for line in lines.filter(|line| !line.is_empty()) {
         let (kind, figures) = line.split_once(' ').unwrap();
         let mut figures = figures
