@@ -15,7 +15,7 @@ use crate::exec::operations::locate::AccessParts;
 use crate::exec::operations::peers::{peer, set_out};
 use crate::exec::registers::Registers;
 use crate::fault::{FaultKind, WaitedBarrier};
-use crate::program::op::{AccessKind, Address, Arrival, Mbarrier, MbarrierOp, MemorySpace};
+use crate::program::op::{Address, Arrival, Mbarrier, MbarrierOp, MemorySpace};
 
 /// A barrier, from the lowest bit: arrivals that the phase waits for, arrivals of each phase, the
 /// phase's parity, bytes that the phase waits for, and a mark that unset memory does not have.
@@ -135,7 +135,7 @@ pub(crate) fn execute(
         false => AccessParts::new(warp.mask),
         true => AccessParts::uncounted(warp.mask),
     };
-    while let Some(part) = parts.next(warp, worker, &address, &access, AccessKind::Atomic)? {
+    while let Some(part) = parts.next(warp, worker, &address, &access, op.access_kind())? {
         let first = part.mask.trailing_zeros();
         if part.space != MemorySpace::Shared {
             return Err(bad(first, "it is not in shared memory".to_owned()));

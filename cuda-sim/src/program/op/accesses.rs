@@ -51,10 +51,13 @@ impl Op {
             } => visit(access, address, AccessKind::Store),
             Op::Atomic {
                 access, address, ..
-            }
-            | Op::Mbarrier(Mbarrier {
-                access, address, ..
-            }) => visit(access, address, AccessKind::Atomic),
+            } => visit(access, address, AccessKind::Atomic),
+            Op::Mbarrier(Mbarrier {
+                op,
+                access,
+                address,
+                ..
+            }) => visit(access, address, op.access_kind()),
             Op::MatrixLoad(rows) => visit(&mut rows.access, &rows.address, AccessKind::Load),
             Op::MatrixStore(rows) => visit(&mut rows.access, &rows.address, AccessKind::Store),
             Op::CopyAsync(copy) => {

@@ -1,6 +1,6 @@
 //! Arrival barriers in shared memory: `mbarrier`.
 
-use super::memory::{Access, Address};
+use super::memory::{Access, AccessKind, Address};
 use super::operands::{P, R};
 
 /// An operation on the barrier at an address.
@@ -40,6 +40,16 @@ pub(crate) enum MbarrierOp {
         /// `.noinc`: the barrier's count includes it.
         counted: bool,
     },
+}
+
+impl MbarrierOp {
+    /// A wait only reads the phase.
+    pub(crate) fn access_kind(self) -> AccessKind {
+        match self {
+            MbarrierOp::Wait { .. } => AccessKind::Load,
+            _ => AccessKind::Atomic,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
