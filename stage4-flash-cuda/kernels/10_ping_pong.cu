@@ -65,12 +65,12 @@ __device__ int at(int row, int vector) {
 // Waits at the barrier of this warpgroup, 1 or 2, until the other one has passed the turn: 128
 // threads that wait and 128 that arrive.
 __device__ void wait_for_turn(int group) {
-    asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
+    bar_sync<256>(1 + group);
 }
 
 // Arrives at the barrier of the other warpgroup, and goes on.
 __device__ void pass_turn(int group) {
-    asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
+    bar_arrive<256>(2 - group);
 }
 // ANCHOR_END: turns
 

@@ -7,12 +7,35 @@ use gpu::arguments::Checks;
 use stage2_naive_cuda::{self as stage2, AttentionInputs, AttentionShape};
 
 use crate::library::tiles::{self, Class};
-use crate::library::{self, Tile, tensor_cores};
+use crate::library::{self, Tile, tensor_cores, warpgroups};
 use crate::variant::Kernel;
 use crate::{Error, Format, Half, Inputs, Mode, OPERATION, Outputs, Rung, Shape, Variant, ladder};
 
 /// The kernels of `kernels/` and their committed PTX.
 pub static KERNELS: gpu::Bundle = gpu::bundle!(stage2::KERNELS);
+
+/// What decides which kernel of a mode runs.
+#[derive(Clone, Copy)]
+struct Need {
+    /// None for f32.
+    format: Option<Format>,
+    head_dim: usize,
+    dropout: bool,
+    /// [`Kernel::Warpgroups`] takes the problem.
+    warpgroups: bool,
+}
+
+impl Need {
+    /// Of a shape, as if no tensor beside it were in the way of [`Kernel::Warpgroups`].
+    fn of(format: Option<Format>, shape: &Shape) -> Self {
+        Self {
+            format,
+            head_dim: shape.sizes.head_dim,
+            dropout: shape.drops(),
+            warpgroups: warpgroups::takes(shape),
+        }
+    }
+}
 
 /// Attention on one device, by one [`Mode`]: a handle that keeps the kernels it has compiled.
 #[derive(Debug)]
@@ -24,6 +47,8 @@ pub struct Attention {
     class: Option<&'static Class>,
     /// The device has those that the kernels in half precision need.
     tensor_cores: bool,
+    /// The device is of compute capability 9.0 itself, as [`Kernel::Warpgroups`] needs.
+    warpgroups: bool,
     /// Shared memory that a block can have, in bytes.
     shared: usize,
     /// By the variant that is wanted; where that needs a compiler and none is
@@ -47,6 +72,7 @@ impl Attention {
             tile: None,
             class: tiles::class(capability, shared),
             tensor_cores: capability >= (8, 0),
+            warpgroups: capability == (9, 0),
             shared,
             kernels: Mutex::default(),
         })
@@ -61,7 +87,8 @@ impl Attention {
 
     /// The same, with this tile, whatever the table says, until [`Attention::with_mode`]. A rung
     /// takes those that are committed. [`Mode::Padded`] and the modes of stage 2 have their own. A
-    /// kernel that is not committed then needs NVRTC: nothing is padded instead.
+    /// kernel that is not committed then needs NVRTC: nothing is padded instead. In half
+    /// precision a tile other than [`warpgroups::TILE`] is one of [`Kernel::TensorCores`].
     pub fn with_tile(mut self, tile: Tile) -> Self {
         self.tile = Some(tile);
         self
@@ -112,9 +139,15 @@ impl Attention {
 
     /// [`Attention::forward`] in half precision, on tensor cores: q, k, v and o are `f16` or
     /// `bf16`; sums, masks and lse are f32. By [`Mode::Library`] or [`Mode::Padded`], with every
-    /// option, or in `f16` by a rung of [`Rung::F16`]. Below compute capability 8.0 the library's
-    /// kernel in f32 converts what it loads and stores; the rungs need 8.0, and those of
-    /// [`Rung::HOPPER`] 9.0 itself.
+    /// option, or in `f16` by a rung of [`Rung::F16`]. The rungs need compute capability 8.0, and
+    /// those of [`Rung::HOPPER`] 9.0 itself.
+    ///
+    /// [`Mode::Library`] has three kernels: on a device of compute capability 9.0 itself
+    /// [`Kernel::Warpgroups`], if D is at most 128, there is no block mask, and q, k and v suit
+    /// tensor maps: they begin at multiples of 16 bytes, and their strides are positive multiples
+    /// of 16 bytes below 2⁴⁰. Otherwise from 8.0 on [`Kernel::TensorCores`], and below 8.0
+    /// [`Kernel::Converting`], the kernel in f32, which converts what it loads and stores.
+    /// [`Attention::half_variant`] tells which one runs.
     ///
     /// # Errors
     ///
@@ -153,8 +186,9 @@ impl Attention {
         outputs: Outputs<'_, T>,
         shape: &Shape,
     ) -> Result<(), Error> {
-        let (variant, function) =
-            self.loaded_kernel(format, shape.sizes.head_dim, shape.drops())?;
+        let mut need = Need::of(format, shape);
+        need.warpgroups &= warpgroups::takes_inputs(stream, &inputs);
+        let (variant, function) = self.loaded_kernel(need)?;
         let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
         let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);
         let blocks = checks.grid(tiles.saturating_mul(matrices))?;
@@ -173,6 +207,11 @@ impl Attention {
                     stream, &function, config, inputs, outputs, shape, tile,
                 )?);
             }
+            Kernel::Warpgroups(format) => {
+                return Ok(warpgroups::launch(
+                    format, stream, &function, config, inputs, outputs, shape,
+                )?);
+            }
             Kernel::Rung(_) => ladder::launch,
             Kernel::Library | Kernel::TensorCores(_) | Kernel::Converting(_) => library::launch,
         };
@@ -188,16 +227,24 @@ impl Attention {
     /// [`Error::Argument`] if the mode is stage 2's, or cannot have this head dimension on this
     /// device; [`Error::Load`].
     pub fn variant(&self, head_dim: usize) -> Result<Variant, Error> {
-        Ok(self.loaded_kernel(None, head_dim, false)?.0)
+        let need = Need {
+            format: None,
+            head_dim,
+            dropout: false,
+            warpgroups: false,
+        };
+        Ok(self.loaded_kernel(need)?.0)
     }
 
-    /// The same of [`Attention::forward_half`] in a format.
+    /// The kernel that [`Attention::forward_half`] runs for a shape, loaded: if q, k and v begin at
+    /// multiples of 16 bytes, and there is no block mask. Otherwise it runs [`Kernel::TensorCores`]
+    /// where this is [`Kernel::Warpgroups`].
     ///
     /// # Errors
     ///
     /// Those of [`Attention::variant`].
-    pub fn half_variant(&self, format: Format, head_dim: usize) -> Result<Variant, Error> {
-        Ok(self.loaded_kernel(Some(format), head_dim, false)?.0)
+    pub fn half_variant(&self, format: Format, shape: &Shape) -> Result<Variant, Error> {
+        Ok(self.loaded_kernel(Need::of(Some(format), shape))?.0)
     }
 
     /// The number of kernels that this handle has loaded.
@@ -207,13 +254,11 @@ impl Attention {
         kernels.iter().filter(own).count()
     }
 
-    /// The kernel that is wanted for a head dimension.
-    fn wanted(
-        &self,
-        format: Option<Format>,
-        head_dim: usize,
-        dropout: bool,
-    ) -> Result<Variant, Error> {
+    /// The kernel that is wanted.
+    fn wanted(&self, need: Need) -> Result<Variant, Error> {
+        let Need {
+            format, head_dim, ..
+        } = need;
         let error = |argument, expected: String| {
             let checks = Checks::new(OPERATION, &self.context);
             checks.error(argument, expected, head_dim)
@@ -229,7 +274,10 @@ impl Attention {
             (Mode::Naive | Mode::Tiled, _) => {
                 return Err(error("mode", "a kernel of this stage".to_owned()).into());
             }
-            (Mode::Padded, _) => self.padded(format, head_dim, dropout),
+            (Mode::Padded, _) => self.padded(need),
+            (Mode::Library, Some(format)) if need.warpgroups && self.has_warpgroups() => {
+                Variant::warpgroups(format, library::padded(head_dim, &warpgroups::PADDED))
+            }
             (Mode::Library, Some(format)) if self.tensor_cores => {
                 let own = Variant::tensor_cores(format, head_dim);
                 own.with_tile(self.tile.unwrap_or(own.tile))
@@ -245,12 +293,26 @@ impl Attention {
             }
         };
         variant.check(OPERATION, self.shared)?;
-        Ok(Variant { dropout, ..variant })
+        Ok(Variant {
+            dropout: need.dropout,
+            ..variant
+        })
+    }
+
+    /// True if the device runs [`Kernel::Warpgroups`], and no other kernel's tile is asked for.
+    fn has_warpgroups(&self) -> bool {
+        self.warpgroups && self.tile.is_none_or(|tile| tile == warpgroups::TILE)
     }
 
     /// The kernel that pads a head dimension. It is committed, but for those with dropout in half
     /// precision, or of more columns than [`library::PADDED_WITH_DROPOUT`] has.
-    fn padded(&self, format: Option<Format>, head_dim: usize, dropout: bool) -> Variant {
+    fn padded(&self, need: Need) -> Variant {
+        let Need {
+            format,
+            head_dim,
+            dropout,
+            ..
+        } = need;
         let variant = match format {
             Some(format) if !self.tensor_cores => {
                 let head_dim = library::padded(head_dim, &tensor_cores::PADDED);
@@ -267,18 +329,13 @@ impl Attention {
 
     /// The kernel for a head dimension; if it has to be compiled and no compiler is
     /// installed, the padded one.
-    fn loaded_kernel(
-        &self,
-        format: Option<Format>,
-        head_dim: usize,
-        dropout: bool,
-    ) -> Result<(Variant, CudaFunction), Error> {
-        let wanted = self.wanted(format, head_dim, dropout)?;
+    fn loaded_kernel(&self, need: Need) -> Result<(Variant, CudaFunction), Error> {
+        let wanted = self.wanted(need)?;
         match self.function(&wanted) {
             Err(Error::Load(gpu::Error::NvrtcMissing { .. }))
                 if self.mode == Mode::Library && self.tile.is_none() =>
             {
-                let padded = self.function(&self.padded(format, head_dim, dropout))?;
+                let padded = self.function(&self.padded(need))?;
                 // So that the compiler is searched for once.
                 self.kernels().insert(wanted, padded.clone());
                 Ok(padded)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::library::tiles::Class;
-use crate::library::{PADDED, PADDED_WITH_DROPOUT, Tile, tensor_cores};
+use crate::library::{PADDED, PADDED_WITH_DROPOUT, Tile, tensor_cores, warpgroups};
 use crate::{BackwardKernel, Format, Rung, Variant};
 
 /// The head dimensions for which the library's kernel has committed PTX with the tile of every
@@ -22,9 +22,9 @@ pub const LADDER: [Variant; 5] = [
 ];
 
 /// The lines of `ladder --f16`, at D = 128: the last rung in f32, those in f16, and the library's
-/// kernel. From rung 4 to rung 7 each changes one thing, as those of [`LADDER`] do; rungs 8 to 10
+/// kernels. From rung 4 to rung 7 each changes one thing, as those of [`LADDER`] do; rungs 8 to 10
 /// have other threads or tiles, too.
-pub const LADDER_F16: [Variant; 10] = [
+pub const LADDER_F16: [Variant; 11] = [
     Variant::rung(Rung::AsyncCopy, 128),
     Variant::rung(Rung::Mma, 128),
     Variant::rung(Rung::Swizzle, 128),
@@ -35,6 +35,7 @@ pub const LADDER_F16: [Variant; 10] = [
     Variant::rung(Rung::Wgmma, 128),
     Variant::rung(Rung::PingPong, 128),
     Variant::tensor_cores(Format::F16, 128),
+    Variant::warpgroups(Format::F16, 128),
 ];
 
 /// The library's kernel with the tiles of task `4/tune`: of all that `cargo grade tune` tries, and
@@ -73,6 +74,10 @@ pub fn variants(table: &[Class]) -> String {
         let sizes = tensor_cores::PADDED.into_iter();
         sizes.map(move |head_dim| Variant::tensor_cores(format, head_dim))
     });
+    let hopper = Format::ALL.into_iter().flat_map(|format| {
+        let sizes = warpgroups::PADDED.into_iter();
+        sizes.map(move |head_dim| Variant::warpgroups(format, head_dim))
+    });
     let converting = Format::ALL.into_iter().flat_map(|format| {
         let sizes = tensor_cores::PADDED.into_iter();
         sizes.map(move |head_dim| Variant::library(head_dim, tile(head_dim)).converting(format))
@@ -84,6 +89,7 @@ pub fn variants(table: &[Class]) -> String {
         .chain(tuned)
         .chain(padded)
         .chain(half)
+        .chain(hopper)
         .chain(converting)
         .chain(LADDER)
         .chain(LADDER_F16)

@@ -13,7 +13,7 @@ use stage1_reference::Feature;
 
 use crate::library::Tile;
 use crate::tensor_map::TensorMap;
-use crate::{Error, Inputs, OPERATION, Outputs, Shape};
+use crate::{Error, Format, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -272,8 +272,19 @@ pub(crate) fn launch_with_maps<T: DeviceRepr>(
     // Until the launch: streams that write a tensor are waited for, and wait for its readers.
     let [(q, _q), (k, _k), (v, _v)] =
         [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
-    let queries = TensorMap::new(q, [matrices, s.nq, s.head_dim], tile.block_q)?;
-    let keys = |address| TensorMap::new(address, [matrices, s.nk, s.head_dim], tile.block_kv);
+    let map = |address, rows, box_rows| {
+        let strides = [rows * s.head_dim, s.head_dim];
+        TensorMap::new(
+            Format::F16,
+            address,
+            [matrices, rows],
+            strides,
+            s.head_dim,
+            box_rows,
+        )
+    };
+    let queries = map(q, s.nq, tile.block_q)?;
+    let keys = |address| map(address, s.nk, tile.block_kv);
     // Without keys, k and v are not read, and may have no address.
     let (k, v) = if s.nk == 0 { (q, q) } else { (k, v) };
     let (k, v) = (keys(k)?, keys(v)?);

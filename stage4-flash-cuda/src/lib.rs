@@ -19,8 +19,8 @@
 //! The backward pass is three kernels of `kernels/backward/`: `row_dots.cu`, then in f32
 //! `1_recompute_dk_dv.cu` and `1_recompute_dq.cu`, in f16 `2_mma_dk_dv.cu` and `2_mma_dq.cu`.
 //!
-//! The library is what one calls: kernels with every option, `library/attention.cu`, in half
-//! precision `attention_mma.cu`, for gradients `backward_*.cu`. The files of this crate:
+//! The library is what one calls: `library/attention.cu`, in half precision `attention_mma.cu` and
+//! on Hopper `attention_wgmma.cu`, for gradients `backward_*.cu`. The files of this crate:
 //!
 //! - [`Attention`]: compiled kernels, kept for reuse; [`Attention::forward`] launches on device
 //!   memory, [`Attention::forward_half`] does in half precision, [`Attention::forward_host`] takes
@@ -29,8 +29,8 @@
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
 //! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
-//! - `ladder.rs`: the host side of the rungs, with `tensor_map.rs`. `library/`: that of the
-//!   library's kernels, with their tiles. [`Half`]: `f16` and `bf16`.
+//! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
+//!   tiles. `tensor_map.rs`: tensor maps of both. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
 //!

@@ -9,11 +9,17 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{DeviceRepr, DriverError};
 
-/// Columns of a box: 128 bytes of f16, in which vectors of 16 bytes swap places.
+use crate::Format;
+
+/// Columns of a box: 128 bytes, in which vectors of 16 bytes swap places.
 const BOX_COLUMNS: u32 = 64;
 
-/// A tensor of f16 in device memory, `[matrices, rows, columns]` and packed, and the boxes in which
-/// kernels copy it: so many rows of 64 columns.
+/// Bytes of an element, and by how many a stride is divisible.
+const ELEMENT: usize = size_of::<u16>();
+const GRAIN: usize = 16;
+
+/// A tensor of f16 or bf16 in device memory, and the boxes in which kernels copy it: so many rows
+/// of 64 columns.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct TensorMap(CUtensorMap);
@@ -21,31 +27,61 @@ pub(crate) struct TensorMap(CUtensorMap);
 // SAFETY: plain bytes, which a kernel takes by value.
 unsafe impl DeviceRepr for TensorMap {}
 
+/// True if a tensor map can have strides of a tensor of these sizes, the outermost first; the
+/// columns are contiguous. That of an axis of length 1 does not count, and none does where there is
+/// no element.
+pub(crate) fn has_strides<const N: usize>(sizes: [usize; N], strides: [usize; N]) -> bool {
+    let mut axes = sizes.into_iter().zip(strides);
+    sizes.contains(&0)
+        || axes.all(|(size, stride)| {
+            let is_limited = (1..1 << 39).contains(&stride);
+            size <= 1 || (is_limited && (stride * ELEMENT).is_multiple_of(GRAIN))
+        })
+}
+
 impl TensorMap {
-    /// Of the tensor at `address`, a multiple of 16 that is not read here. Each row, of a multiple
-    /// of 64 columns, is a part of the tensor; what a box has outside of it is 0.
-    pub(crate) fn new(
+    /// Of the tensor at `address`, a multiple of 16 that is not read here, with rows of `columns`.
+    /// `sizes` and `strides` are those of the other axes, the outermost first, for which
+    /// [`has_strides`] is true. What a box has outside of the tensor is 0.
+    pub(crate) fn new<const N: usize>(
+        format: Format,
         address: u64,
-        [matrices, rows, columns]: [usize; 3],
+        sizes: [usize; N],
+        strides: [usize; N],
+        columns: usize,
         box_rows: usize,
     ) -> Result<TensorMap, DriverError> {
-        let row_bytes = columns * size_of::<u16>();
-        // A dimension of size 0 is none. Nothing is copied from it.
-        let sizes = [columns, rows, matrices].map(|size| size.max(1) as u64);
-        let strides = [row_bytes as u64, sizes[1] * row_bytes as u64];
+        debug_assert!(has_strides(sizes, strides));
+        let element = match format {
+            Format::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+            Format::Bf16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        };
+        // No dimension may have size 0. Nothing is copied from a tensor without elements.
+        let sizes = if sizes.contains(&0) { [1; N] } else { sizes };
+        let inner = |i: usize| (sizes[N - 1 - i], strides[N - 1 - i]);
+        let axes = Vec::from_iter((0..N).map(inner)); // the innermost first
+        let strides = axes.iter().map(|&(size, stride)| match size {
+            1 => GRAIN as u64,
+            _ => (stride * ELEMENT) as u64,
+        });
+        let strides = Vec::from_iter(strides);
+        let sizes = axes.iter().map(|&(size, _)| size as u64);
+        let sizes = Vec::from_iter([columns as u64].into_iter().chain(sizes));
+        let mut box_sizes = vec![1; N + 1];
+        box_sizes[..2].copy_from_slice(&[BOX_COLUMNS, box_rows as u32]);
         let mut map = MaybeUninit::uninit();
-        // SAFETY: the arrays have an element for each of three dimensions, and a stride for each
+        // SAFETY: the arrays have an element for each of N + 1 dimensions, and a stride for each
         // but the first; the driver writes the map if it returns no error.
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 map.as_mut_ptr(),
-                CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-                3,
+                element,
+                N as u32 + 1,
                 address as *mut c_void,
                 sizes.as_ptr(),
                 strides.as_ptr(),
-                [BOX_COLUMNS, box_rows as u32, 1].as_ptr(),
-                [1, 1, 1].as_ptr(),
+                box_sizes.as_ptr(),
+                vec![1; N + 1].as_ptr(),
                 CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
                 CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
@@ -53,6 +89,27 @@ impl TensorMap {
             )
             .result()?;
             Ok(TensorMap(map.assume_init()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_of_maps_are_positive_multiples_of_16_bytes_below_a_limit() {
+        for (sizes, strides, fits) in [
+            ([2, 3, 5], [640, 200, 40], true),
+            ([2, 3, 5], [640, 64, 192], true), // heads within a row
+            ([2, 3, 5], [640, 200, 44], false),
+            ([2, 3, 5], [640, 0, 40], false),
+            ([2, 3, 5], [1 << 39, 200, 40], false),
+            ([2, 3, 5], [(1 << 39) - 8, 200, 40], true),
+            ([1, 1, 5], [1 << 40, 0, 40], true),
+            ([2, 3, 0], [0, 0, 3], true), // none counts
+        ] {
+            assert_eq!(has_strides(sizes, strides), fits, "{sizes:?}, {strides:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use gpu::arguments::ArgumentError;
 
-use crate::library::{self, Tile, tensor_cores, tiles};
+use crate::library::{self, Tile, tensor_cores, tiles, warpgroups};
 use crate::{Format, Rung};
 
 /// A fused kernel, compiled for a head dimension with a tile.
@@ -30,6 +30,8 @@ pub enum Kernel {
     Library,
     /// The library's on tensor cores, in half precision.
     TensorCores(Format),
+    /// The library's for compute capability 9.0 itself, in half precision.
+    Warpgroups(Format),
     /// The library's in f32, which converts q, k, v and o of half precision.
     Converting(Format),
 }
@@ -61,6 +63,17 @@ impl Variant {
             kernel: Kernel::TensorCores(format),
             head_dim,
             tile: tensor_cores::tile(head_dim),
+            dropout: false,
+        }
+    }
+
+    /// The library's kernel in half precision for compute capability 9.0 itself, for one of
+    /// [`warpgroups::PADDED`].
+    pub const fn warpgroups(format: Format, head_dim: usize) -> Self {
+        Self {
+            kernel: Kernel::Warpgroups(format),
+            head_dim,
+            tile: warpgroups::TILE,
             dropout: false,
         }
     }
@@ -104,6 +117,7 @@ impl Variant {
             Kernel::Rung(rung) => rung.file(),
             Kernel::Library | Kernel::Converting(_) => library::FILE,
             Kernel::TensorCores(_) => tensor_cores::FILE,
+            Kernel::Warpgroups(_) => warpgroups::FILE,
         }
     }
 
@@ -113,6 +127,7 @@ impl Variant {
             Kernel::Rung(rung) => rung.name(),
             Kernel::Library | Kernel::Converting(_) => library::KERNEL,
             Kernel::TensorCores(_) => tensor_cores::KERNEL,
+            Kernel::Warpgroups(_) => warpgroups::KERNEL,
         }
     }
 
@@ -126,9 +141,9 @@ impl Variant {
         ];
         let texts = constants.map(|(name, value)| (name, value.to_string()));
         let element = match self.kernel {
-            Kernel::TensorCores(format) | Kernel::Converting(format) => {
-                Some(("ELEMENT", format.name().to_owned()))
-            }
+            Kernel::TensorCores(format)
+            | Kernel::Warpgroups(format)
+            | Kernel::Converting(format) => Some(("ELEMENT", format.name().to_owned())),
             Kernel::Rung(_) | Kernel::Library => None,
         };
         let dropout = self.dropout.then(|| ("DROPOUT", "1".to_owned()));
@@ -150,6 +165,7 @@ impl Variant {
                 library::shared_bytes(self.head_dim, self.tile)
             }
             Kernel::TensorCores(_) => tensor_cores::shared_bytes(self.head_dim, self.tile),
+            Kernel::Warpgroups(_) => warpgroups::shared_bytes(self.head_dim),
         }
     }
 
@@ -181,6 +197,10 @@ impl Variant {
             Kernel::TensorCores(_) => (
                 is_tile && tensor_cores::suits(self.head_dim, tile),
                 format!("one that suits {}", self.file()),
+            ),
+            Kernel::Warpgroups(_) => (
+                tile == warpgroups::TILE,
+                format!("{}, which {} has", warpgroups::TILE, self.file()),
             ),
         };
         if !suits {

@@ -91,7 +91,7 @@ impl Element for f16 {
             kernels: BackwardKernel::MMA,
         },
         Passes {
-            forward: Mode::Library,
+            forward: Mode::Padded, // attention_mma.cu on every device
             mode: BackwardMode::Library,
             kernels: BackwardKernel::tensor_cores(Format::F16),
         },
@@ -169,7 +169,7 @@ pub fn run<T: Element>(times: bool) -> anyhow::Result<()> {
         let attention = attention(passes.forward)?;
         let variant = match T::F16 {
             false => attention.variant(head_dim)?,
-            true => attention.half_variant(Format::F16, head_dim)?,
+            true => attention.half_variant(Format::F16, &Shape::packed(case.sizes()))?,
         };
         let forward = Problem::new(&stream, case)?.profile(&problem::Passes::forward(attention))?;
         let forward = forward

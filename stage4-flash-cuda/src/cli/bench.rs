@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::arguments::MAX_SIZE;
 use stage1_reference::Error::Unsupported;
-use stage4_flash_cuda::{Attention, Error, Format, Mode};
+use stage4_flash_cuda::{Attention, Error, Format, Mode, Shape};
 
 use super::case::Case;
 use super::estimate::Estimator;
@@ -117,7 +117,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             if mode == Mode::Library {
                 let variant = match case.f16 {
                     false => attention.variant(case.head_dim)?,
-                    true => attention.half_variant(Format::F16, case.head_dim)?,
+                    true => attention.half_variant(Format::F16, &Shape::packed(case.sizes()))?,
                 };
                 if variant.head_dim > case.head_dim {
                     println!(

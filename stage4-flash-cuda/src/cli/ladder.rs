@@ -155,7 +155,7 @@ fn tensor_core_counts(launch: &LaunchProfile, head_dim: usize) -> String {
 fn of_its_type(case: Case, variant: Variant) -> Case {
     let f16 = match variant.kernel {
         Kernel::Rung(rung) => Rung::F16.contains(&rung),
-        Kernel::TensorCores(_) | Kernel::Converting(_) => true,
+        Kernel::TensorCores(_) | Kernel::Warpgroups(_) | Kernel::Converting(_) => true,
         Kernel::Library => false,
     };
     Case { f16, ..case }
@@ -165,7 +165,10 @@ fn of_its_type(case: Case, variant: Variant) -> Case {
 fn attention(variant: Variant) -> anyhow::Result<Attention> {
     let mode = match variant.kernel {
         Kernel::Rung(rung) => Mode::Rung(rung),
-        Kernel::Library | Kernel::TensorCores(_) | Kernel::Converting(_) => Mode::Library,
+        Kernel::Library
+        | Kernel::TensorCores(_)
+        | Kernel::Warpgroups(_)
+        | Kernel::Converting(_) => Mode::Library,
     };
     let attention = Attention::new(&gpu::context(0)?)?.with_mode(mode);
     Ok(attention.with_tile(variant.tile))
@@ -176,6 +179,7 @@ fn modelled(variant: Variant, large: Case) -> anyhow::Result<String> {
     let capability = gpu::context(0)?.compute_capability()?;
     let runs = match variant.kernel {
         Kernel::TensorCores(_) => capability >= (8, 0), // the library runs another kernel there
+        Kernel::Warpgroups(_) => capability == (9, 0),
         Kernel::Rung(rung) => rung.runs_on(capability),
         Kernel::Library | Kernel::Converting(_) => true,
     };

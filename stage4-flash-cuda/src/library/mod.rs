@@ -4,6 +4,7 @@
 mod problem;
 pub mod tensor_cores;
 pub mod tiles;
+pub mod warpgroups;
 
 use cudarc::driver::{
     CudaFunction, CudaStream, DeviceRepr, DriverError, LaunchConfig, PushKernelArg,

@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use rstest::rstest;
 use stage2_naive_cuda::{LACKS, LADDER_LACKS};
 use stage4_flash_cuda::{
-    Attention, Error, Format, Fused, Inputs, Kernel, Mode, Outputs, Rung, Shape, Stage4,
+    Attention, Error, Format, Fused, Inputs, Kernel, Mode, Outputs, Rung, Shape, Sizes, Stage4,
 };
 
 use crate::runs_here;
@@ -145,7 +145,7 @@ fn passes_the_suite_in_f16(
 
 #[rstest]
 fn passes_the_suite_in_bf16(
-    #[values(Part::Arguments, Part::Counted)] part: Part,
+    #[values(Part::Table, Part::Random, Part::Arguments, Part::Counted)] part: Part,
 ) -> Result<(), Report> {
     judge_in::<bf16>(Mode::Library, part, false).into_result()
 }
@@ -159,7 +159,8 @@ fn pads_in_half_precision() -> Result<(), Report> {
 #[test]
 fn passes_the_suite_in_half_precision_on_a_t4() {
     let name = "judged::passes_the_suite_in_half_precision_on_a_t4";
-    on_a_t4(name, &[Part::Random], &[], false);
+    let parts = [Part::Random];
+    on("t4", Kernel::Converting, name, &parts, &[], false);
 }
 
 #[test]
@@ -167,19 +168,53 @@ fn passes_the_suite_in_half_precision_on_a_t4() {
 fn passes_all_of_the_suite_in_half_precision_on_a_t4() {
     let name = "judged::passes_all_of_the_suite_in_half_precision_on_a_t4";
     let parts = [Part::Table, Part::Strided, Part::Arguments];
-    on_a_t4(name, &parts, &[Mode::Library, Mode::Padded], true);
+    let modes = [Mode::Library, Mode::Padded];
+    on("t4", Kernel::Converting, name, &parts, &modes, true);
 }
 
-/// Judges parts in f16, and modes in bf16 by random problems. The test of this name runs again.
-fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode], all: bool) {
-    if alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", "t4")]).is_some() {
+/// On devices of other compute capabilities than 9.0 the library's products are those of warps.
+#[test]
+fn passes_the_suite_in_half_precision_on_an_a100() {
+    let name = "judged::passes_the_suite_in_half_precision_on_an_a100";
+    let parts = [Part::Table, Part::Random, Part::Arguments, Part::Counted];
+    on("a100", Kernel::TensorCores, name, &parts, &[], false);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn passes_all_of_the_suite_in_half_precision_on_an_a100() {
+    let name = "judged::passes_all_of_the_suite_in_half_precision_on_an_a100";
+    let parts = [Part::Table, Part::Strided, Part::Random];
+    on(
+        "a100",
+        Kernel::TensorCores,
+        name,
+        &parts,
+        &[Mode::Library],
+        true,
+    );
+}
+
+/// Judges parts in f16, and modes in bf16 by random problems, on a device where the library has
+/// this kernel. The test of this name runs again.
+fn on(
+    device: &str,
+    kernel: fn(Format) -> Kernel,
+    name: &str,
+    parts: &[Part],
+    modes_in_bf16: &[Mode],
+    all: bool,
+) {
+    if alone(name, &[("GPU", "sim"), ("CUDA_SIM_DEVICE", device)]).is_some() {
         return;
     }
     let context = Device::open().stream.context().clone();
     let attention = Attention::new(&context).unwrap();
     for format in Format::ALL {
-        let variant = attention.half_variant(format, 40).unwrap();
-        assert_eq!(variant.kernel, Kernel::Converting(format));
+        let variant = attention
+            .half_variant(format, &Shape::packed(SIZES))
+            .unwrap();
+        assert_eq!(variant.kernel, kernel(format));
     }
     for &part in parts {
         judge_in::<f16>(Mode::Library, part, all)
@@ -192,6 +227,16 @@ fn on_a_t4(name: &str, parts: &[Part], modes_in_bf16: &[Mode], all: bool) {
             .unwrap();
     }
 }
+
+/// Of a problem that every kernel in half precision takes.
+const SIZES: Sizes = Sizes {
+    batch: 1,
+    heads: 2,
+    kv_heads: 1,
+    nq: 5,
+    nk: 7,
+    head_dim: 64,
+};
 
 #[rstest]
 #[ignore = "takes a minute"]
@@ -304,6 +349,14 @@ fn no_bit_in_bf16_depends_on_the_schedule() {
     let name = "judged::no_bit_in_bf16_depends_on_the_schedule";
     on_host_threads(name, || {
         judge_in::<bf16>(Mode::Library, Part::Schedules, false)
+    });
+}
+
+#[test]
+fn no_bit_of_padding_in_bf16_depends_on_the_schedule() {
+    let name = "judged::no_bit_of_padding_in_bf16_depends_on_the_schedule";
+    on_host_threads(name, || {
+        judge_in::<bf16>(Mode::Padded, Part::Schedules, false)
     });
 }
 

@@ -19,6 +19,7 @@ mod modes;
 mod no_compiler;
 #[cfg(feature = "cli")] // runs the program
 mod readme;
+mod warpgroups;
 
 /// True if the first device runs this mode. If it does not, says so: the test must not look like a
 /// pass. The harness keeps what a passed test prints by `println!`, but not what it writes to

@@ -241,19 +241,16 @@ fn no_keys() {
 /// Blocks whose queries see no key: there is none, or all come later.
 #[test]
 fn blocks_that_see_no_key() {
-    for rung in Rung::F16
-        .into_iter()
-        .filter(|&rung| runs_here(Mode::Rung(rung)))
-    {
-        let head_dim = rung.head_dims()[0];
+    let rungs = Rung::F16.map(|rung| (Mode::Rung(rung), rung.head_dims()[0]));
+    let modes = rungs.into_iter().chain([(Mode::Library, 64)]);
+    for (mode, head_dim) in modes.filter(|&(mode, _)| runs_here(mode)) {
         for (nq, nk, options) in [
             (70, 0, Options::default()),
             (300, 20, Options::default().causal()),
         ] {
             let [q, k, v] = [(nq, 1), (nk, 2), (nk, 3)]
                 .map(|(rows, seed)| tensor((1, 2, rows, head_dim), seed, normal));
-            let problem = Problem::new(format!("{rung}, nk = {nk}"), q, k, v, options);
-            let mode = Mode::Rung(rung);
+            let problem = Problem::new(format!("{mode}, nk = {nk}"), q, k, v, options);
             let problem = problem.stored_in(Dtype::F16);
             check_in::<f16>(mode, &problem.clone(), problem, Layout::Packed);
         }

@@ -6,7 +6,7 @@ use conformance::problems::attention::random;
 use conformance::suites::stage4::solve;
 use conformance::{Dtype, Implementation};
 use half::bf16;
-use stage4_flash_cuda::{Attention, Format, Stage4};
+use stage4_flash_cuda::{Attention, Format, Shape, Stage4};
 
 #[test]
 fn the_padded_kernel_takes_them() {
@@ -37,9 +37,10 @@ fn the_padded_kernel_takes_them() {
     }
     assert_eq!(own.attention.loaded(), 3, "the padded ones");
     for (head_dim, columns) in [(20, 64), (100, 128), (200, 256)] {
-        let variant = own.attention.half_variant(Format::Bf16, head_dim);
-        assert_eq!(variant.unwrap().head_dim, columns);
         let (problem, [layout, ..]) = random(((head_dim as u64) << 8) + 7, head_dim, &[]);
+        let shape = Shape::packed(problem.sizes());
+        let variant = own.attention.half_variant(Format::Bf16, &shape);
+        assert_eq!(variant.unwrap().head_dim, columns);
         let problem = problem.stored_in(Dtype::Bf16);
         let report = conformance::run(&who, [problem.clone()], |_, output| {
             *output = solve::<bf16>(&device, &own, &problem, [layout; 4])?;
