@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use stage1_reference::Feature;
 
 use crate::library::Tile;
-use crate::tensor_map::TensorMap;
+use crate::tensor_map::tensor_maps;
 use crate::{Error, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
@@ -267,20 +267,11 @@ pub(crate) fn launch_with_maps<T: DeviceRepr>(
     tile: Tile,
 ) -> Result<(), DriverError> {
     let Outputs { mut o, mut lse } = outputs;
-    let s = shape.sizes;
-    let matrices = s.batch * s.heads;
-    // Until the launch: streams that write a tensor are waited for, and wait for its readers.
-    let [(q, _q), (k, _k), (v, _v)] =
-        [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
-    let queries = TensorMap::new(q, [matrices, s.nq, s.head_dim], tile.block_q)?;
-    let keys = |address| TensorMap::new(address, [matrices, s.nk, s.head_dim], tile.block_kv);
-    // Without keys, k and v are not read, and may have no address.
-    let (k, v) = if s.nk == 0 { (q, q) } else { (k, v) };
-    let (k, v) = (keys(k)?, keys(v)?);
-    let (nq, nk) = (s.nq as i32, s.nk as i32);
+    let ([q, k, v], _until_the_launch) = tensor_maps(stream, &inputs, &shape.sizes, tile)?;
+    let (nq, nk) = (shape.sizes.nq as i32, shape.sizes.nk as i32);
     let (scale, causal) = (shape.scale(), i32::from(shape.causal));
     let mut builder = stream.launch_builder(function);
-    builder.arg(&queries).arg(&k).arg(&v);
+    builder.arg(&q).arg(&k).arg(&v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
     // SAFETY: these are the parameters of every rung of `Rung::HOPPER`, in order, and `T` is the

@@ -29,7 +29,7 @@
 //!   and where its tensors lie.
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
 //! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
-//! - `ladder.rs`: the host side of the rungs, with `tensor_map.rs`. `library/`: that of the
+//! - `ladder.rs`: the host side of the rungs, with [`tensor_map`]. `library/`: that of the
 //!   library's kernels, with their tiles. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
@@ -61,7 +61,7 @@ mod ladder;
 pub mod library;
 mod mode;
 mod shape;
-mod tensor_map;
+pub mod tensor_map;
 mod variant;
 
 pub use attention::{Attention, KERNELS};

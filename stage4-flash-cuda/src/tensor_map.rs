@@ -7,7 +7,10 @@ use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
     CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
-use cudarc::driver::{DeviceRepr, DriverError};
+use cudarc::driver::{CudaStream, DevicePtr, DeviceRepr, DriverError, SyncOnDrop};
+
+use crate::library::Tile;
+use crate::{Inputs, Sizes};
 
 /// Columns of a box: 128 bytes of f16, in which vectors of 16 bytes swap places.
 const BOX_COLUMNS: u32 = 64;
@@ -16,7 +19,7 @@ const BOX_COLUMNS: u32 = 64;
 /// kernels copy it: so many rows of 64 columns.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct TensorMap(CUtensorMap);
+pub struct TensorMap(CUtensorMap);
 
 // SAFETY: plain bytes, which a kernel takes by value.
 unsafe impl DeviceRepr for TensorMap {}
@@ -24,7 +27,7 @@ unsafe impl DeviceRepr for TensorMap {}
 impl TensorMap {
     /// Of the tensor at `address`, a multiple of 16 that is not read here. Each row, of a multiple
     /// of 64 columns, is a part of the tensor; what a box has outside of it is 0.
-    pub(crate) fn new(
+    fn new(
         address: u64,
         [matrices, rows, columns]: [usize; 3],
         box_rows: usize,
@@ -55,4 +58,26 @@ impl TensorMap {
             Ok(TensorMap(map.assume_init()))
         }
     }
+}
+
+/// The maps of q, k and v, whose boxes have the rows of a tile. What comes with them is to be kept
+/// until the launch: streams that write a tensor are waited for, and wait for its readers.
+///
+/// # Errors
+///
+/// The driver's, if it does not take a map: tensors begin at multiples of 16 bytes.
+pub fn tensor_maps<'a, T>(
+    stream: &'a CudaStream,
+    inputs: &'a Inputs<'_, T>,
+    sizes: &Sizes,
+    tile: Tile,
+) -> Result<([TensorMap; 3], [SyncOnDrop<'a>; 3]), DriverError> {
+    let matrices = sizes.batch * sizes.heads;
+    let [(q, q_read), (k, k_read), (v, v_read)] =
+        [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
+    // Without keys, k and v are not read, and may have no address.
+    let (k, v) = if sizes.nk == 0 { (q, q) } else { (k, v) };
+    let keys = |address| TensorMap::new(address, [matrices, sizes.nk, sizes.head_dim], tile.block_kv);
+    let queries = TensorMap::new(q, [matrices, sizes.nq, sizes.head_dim], tile.block_q)?;
+    Ok(([queries, keys(k)?, keys(v)?], [q_read, k_read, v_read]))
 }

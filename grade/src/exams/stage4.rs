@@ -1,4 +1,4 @@
-//! The steps of task `flash`, and tasks `mma`, `swizzle` and `pipeline` of stage 4. The task on its backward pass is in
+//! The steps of task `flash`, and tasks `mma`, `swizzle`, `pipeline` and `wgmma` of stage 4. The task on its backward pass is in
 //! `gradients.rs`.
 
 use conformance::device::Device;
@@ -43,25 +43,57 @@ pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)
 /// Those of [`Input::Many`].
 const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
 
+/// The same for tiles of 128 keys, which take as long as those of task `backward`.
+const ONE_KEY_OF_128: [([usize; 4], bool); 1] = [([700, 1, 1, 64], false)];
+
+/// One of [`Input::Repeated`] with keys for three tiles of 128 in each stage of two.
+const STAGES: [([usize; 4], bool); 1] = [([1, 65, 700, 64], false)];
+
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
-const COUNTED: [(&str, [usize; 4], Means); 3] = [
+const COUNTED: [(&str, [usize; 4], Means); 4] = [
     (
         "b1_h2_nq64_nk31_d128_f16",
         [2, 64, 31, 128],
         Means::TensorCores,
+    ),
+    (
+        "b1_h2_nq64_nk31_d128_f16",
+        [2, 64, 31, 128],
+        Means::Warpgroups,
     ),
     ("b1_h2_n64_d16_f16", [2, 64, 64, 16], Means::NoConflicts),
     ("b1_h2_n64_d64_f16", [2, 64, 64, 64], Means::NoConflicts),
 ];
 
 impl OnTensorCores {
+    /// True if the products are to be those of warpgroups.
+    fn has_warpgroups(&self) -> bool {
+        self.0 == Rung::Wgmma
+    }
+
+    /// Those of some problems whose head dimension the task asks for.
+    fn asked(&self, problems: &[([usize; 4], bool)]) -> Vec<([usize; 4], bool)> {
+        let head_dims = self.0.head_dims();
+        let asked = problems.iter().filter(|(sizes, _)| head_dims.contains(&sizes[3]));
+        asked.copied().collect()
+    }
+
+    /// The problem that is timed: its name, and its sizes `[H, nq, nk, D]`. Of tiles of 128 keys it has four.
+    fn timed(&self) -> (&'static str, [usize; 4]) {
+        match self.has_warpgroups() {
+            true => ("b1_h4_n512_d128_f16_causal", [4, 512, 512, 128]),
+            false => ("b1_h4_n256_d128_f16_causal", [4, 256, 256, 128]),
+        }
+    }
+
     /// Those of [`COUNTED`] whose means this task asks for.
     fn counted_problems(&self) -> impl Iterator<Item = (&'static str, [usize; 4], Means)> {
-        let asked = self.means();
-        COUNTED
-            .into_iter()
-            .filter(|(_, _, means)| asked.contains(means))
+        let (means, head_dims) = (self.means(), self.0.head_dims());
+        let asked = move |(_, sizes, counted): &(_, [usize; 4], Means)| {
+            means.contains(counted) && head_dims.contains(&sizes[3])
+        };
+        COUNTED.into_iter().filter(asked)
     }
 
     fn learner<'a>(&self, rig: &Rig<'a>) -> Bonus<'a> {
@@ -173,9 +205,9 @@ impl Exam for OnTensorCores {
         &Rung::LACKS
     }
 
-    /// Of 15 head dimensions 3 are asked for.
+    /// Of 15 head dimensions 3 are asked for. Where 16 is not, the suite has none but those.
     fn random(&self) -> u64 {
-        40
+        if self.has_warpgroups() { 8 } else { 40 }
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -190,6 +222,7 @@ impl Exam for OnTensorCores {
         match self.0 {
             Rung::Swizzle => &[Means::TensorCores, Means::MatrixLoads, Means::NoConflicts],
             Rung::Pipeline => &[Means::TensorCores, Means::Overlap],
+            Rung::Wgmma => &[Means::TensorCores, Means::Warpgroups, Means::NoConflicts],
             _ => &[Means::TensorCores],
         }
     }
@@ -208,27 +241,27 @@ impl Exam for OnTensorCores {
     }
 
     fn timed_case(&self) -> &'static str {
-        "b1_h4_n256_d128_f16_causal"
+        self.timed().0
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let counted: Option<_>;
-        let (problems, seed): (&[_], _) = match input {
-            Input::Repeated => (&SMALL, 0),
-            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            Input::Many => (&ONE_KEY, 0),
-            Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
+        let (problems, seed) = match input {
+            Input::Repeated if self.has_warpgroups() => ([&SMALL[..], &STAGES].concat(), 0),
+            Input::Repeated => (SMALL.to_vec(), 0),
+            Input::WithoutKeys => (WITHOUT_KEYS.to_vec(), 0),
+            Input::Many if self.has_warpgroups() => (ONE_KEY_OF_128.to_vec(), 0),
+            Input::Many => (ONE_KEY.to_vec(), 0),
+            Input::Timed(seed) => (vec![(self.timed().1, true)], seed),
             Input::Counted(place) => {
-                counted = self
-                    .counted_problems()
-                    .nth(place)
-                    .map(|(_, sizes, _)| (sizes, false));
-                (counted.as_slice(), 0)
+                let counted = self.counted_problems().nth(place);
+                let problem = counted.map(|(_, sizes, _)| (sizes, false));
+                (problem.into_iter().collect(), 0)
             }
             other => return Err(other.missing()),
         };
+        let problems = self.asked(&problems);
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
-            computed::<f16>(own, rig.device, problems, seed)
+            computed::<f16>(own, rig.device, &problems, seed)
         })
     }
 }
