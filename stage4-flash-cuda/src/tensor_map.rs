@@ -77,7 +77,8 @@ pub fn tensor_maps<'a, T>(
         [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
     // Without keys, k and v are not read, and may have no address.
     let (k, v) = if sizes.nk == 0 { (q, q) } else { (k, v) };
-    let keys = |address| TensorMap::new(address, [matrices, sizes.nk, sizes.head_dim], tile.block_kv);
+    let keys =
+        |address| TensorMap::new(address, [matrices, sizes.nk, sizes.head_dim], tile.block_kv);
     let queries = TensorMap::new(q, [matrices, sizes.nq, sizes.head_dim], tile.block_q)?;
     Ok(([queries, keys(k)?, keys(v)?], [q_read, k_read, v_read]))
 }

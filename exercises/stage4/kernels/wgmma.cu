@@ -20,7 +20,7 @@
 // `cargo gpu check exercises/stage4/kernels/wgmma.cu` looks for races and other findings in this
 // launch; src/wgmma.rs says what they mean:
 // arch: compute_90a
-// launch: grid=2 block=288 shared=81920
+// launch: grid=2 block=288 shared=81920 pass=3,4,5,6,7,8,9,10,11
 // define: HEAD_DIM=64 BLOCK_Q=128 BLOCK_KV=128 THREADS=288
 // args: f16[12800]=random f16[16640]=random f16[16640]=random
 // args: tensormap{0,64x100x2,box=64x128x1,swizzle=128}
@@ -100,7 +100,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
         return;
     }
     const int row = warp * 16;  // first query of the warp, in the tile
-    float o_reg[VECTORS][4] = {};
     mbarrier_wait(&q_full, 0);
     for (int key = 0, n = 0; key < key_end; key += BLOCK_KV, n++) {
         const int s = n % STAGES;
@@ -110,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
         //    HEAD_DIM / 16 products, commit, wait. Where do the columns of a product lie?
         // 2. Mask and softmax of the scores that this lane holds: two rows, not four as in 8_tma.cu.
         // 3. o = shrink o + p v, by wgmma_columns: 16 keys a product. p is rounded to f16, in the
-        //    layout of a. Which accesses to registers does the fence have to order?
+        //    layout of a; o is o_reg[VECTORS][4]. Which uses of registers does the fence order?
         // 4. When the products that read the tile have ended: lane 0 arrives at empty[s].
     }
     // 5. Divide o by the sums of the rows, round it, and store it in the rows of q: element [0] of

@@ -76,7 +76,7 @@ pub enum Cause {
     FragmentLayout,
     /// Rows of a tile are swizzled when they are stored or when they are read, and not both.
     SwizzledOnce,
-    /// A product of a warpgroup reads other elements than those of its factor.
+    /// A product of a warpgroup multiplies other elements than those of its factors.
     Descriptor,
     /// Scale or scores are rounded to half precision.
     RoundedEarly,
@@ -286,7 +286,7 @@ impl Cause {
                 "Rows of a tile are stored at swizzled places and read from plain ones, or the other way round: both sides need the same function."
             }
             Self::Descriptor => {
-                "A wgmma reads other elements than those of its factor: look at the address and the distance in its descriptor. Both are bytes, 2 for a column; columns from 64 on lie in the next panel; a warpgroup has rows of its own."
+                "A wgmma multiplies other elements than those of its factors: look at the address and the distance in each descriptor, in bytes, 2 for a column. Columns from 64 on lie in the next panel, a warpgroup has rows of its own, and each product of the scores but the first adds."
             }
             Self::RoundedEarly => {
                 "Something is rounded to half precision too early: scale, scores, maximum and sums are f32, and p is rounded for its product with v alone."

@@ -43,11 +43,15 @@ pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)
 /// Those of [`Input::Many`].
 const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
 
-/// The same for tiles of 128 keys, which take as long as those of task `backward`.
-const ONE_KEY_OF_128: [([usize; 4], bool); 1] = [([700, 1, 1, 64], false)];
+/// Those of [`Input::Repeated`] for task `wgmma`: five tiles of 128 keys use stages of shared memory again.
+const OF_WARPGROUPS: [([usize; 4], bool); 3] = [
+    ([2, 65, 65, 64], true),
+    ([1, 40, 50, 128], true),
+    ([1, 65, 520, 64], false),
+];
 
-/// One of [`Input::Repeated`] with keys for three tiles of 128 in each stage of two.
-const STAGES: [([usize; 4], bool); 1] = [([1, 65, 700, 64], false)];
+/// Those of [`Input::Many`] for task `wgmma`. A block computes a tile of 128 keys, so they are as many as of task `backward`.
+const ONE_KEY_OF_128: [([usize; 4], bool); 1] = [([700, 1, 1, 64], false)];
 
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
@@ -67,27 +71,15 @@ const COUNTED: [(&str, [usize; 4], Means); 4] = [
 ];
 
 impl OnTensorCores {
-    /// True if the products are to be those of warpgroups.
-    fn has_warpgroups(&self) -> bool {
-        self.0 == Rung::Wgmma
-    }
-
-    /// Those of some problems whose head dimension the task asks for.
-    fn asked(&self, problems: &[([usize; 4], bool)]) -> Vec<([usize; 4], bool)> {
-        let head_dims = self.0.head_dims();
-        let asked = problems.iter().filter(|(sizes, _)| head_dims.contains(&sizes[3]));
-        asked.copied().collect()
-    }
-
-    /// The problem that is timed: its name, and its sizes `[H, nq, nk, D]`. Of tiles of 128 keys it has four.
+    /// The problem that is timed: its name, and its sizes `[H, nq, nk, D]`. It has four tiles of keys.
     fn timed(&self) -> (&'static str, [usize; 4]) {
-        match self.has_warpgroups() {
-            true => ("b1_h4_n512_d128_f16_causal", [4, 512, 512, 128]),
-            false => ("b1_h4_n256_d128_f16_causal", [4, 256, 256, 128]),
+        match self.0 {
+            Rung::Wgmma => ("b1_h4_n512_d128_f16_causal", [4, 512, 512, 128]),
+            _ => ("b1_h4_n256_d128_f16_causal", [4, 256, 256, 128]),
         }
     }
 
-    /// Those of [`COUNTED`] whose means this task asks for.
+    /// Those of [`COUNTED`] whose means and head dimensions this task asks for.
     fn counted_problems(&self) -> impl Iterator<Item = (&'static str, [usize; 4], Means)> {
         let (means, head_dims) = (self.means(), self.0.head_dims());
         let asked = move |(_, sizes, counted): &(_, [usize; 4], Means)| {
@@ -207,7 +199,10 @@ impl Exam for OnTensorCores {
 
     /// Of 15 head dimensions 3 are asked for. Where 16 is not, the suite has none but those.
     fn random(&self) -> u64 {
-        if self.has_warpgroups() { 8 } else { 40 }
+        match self.0 {
+            Rung::Wgmma => 8,
+            _ => 40,
+        }
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -245,23 +240,25 @@ impl Exam for OnTensorCores {
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
-        let (problems, seed) = match input {
-            Input::Repeated if self.has_warpgroups() => ([&SMALL[..], &STAGES].concat(), 0),
-            Input::Repeated => (SMALL.to_vec(), 0),
-            Input::WithoutKeys => (WITHOUT_KEYS.to_vec(), 0),
-            Input::Many if self.has_warpgroups() => (ONE_KEY_OF_128.to_vec(), 0),
-            Input::Many => (ONE_KEY.to_vec(), 0),
-            Input::Timed(seed) => (vec![(self.timed().1, true)], seed),
-            Input::Counted(place) => {
-                let counted = self.counted_problems().nth(place);
-                let problem = counted.map(|(_, sizes, _)| (sizes, false));
-                (problem.into_iter().collect(), 0)
+        let counted: Option<_>;
+        let (problems, seed): (&[_], _) = match (input, self.0) {
+            (Input::Repeated, Rung::Wgmma) => (&OF_WARPGROUPS, 0),
+            (Input::Repeated, _) => (&SMALL, 0),
+            (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
+            (Input::Many, Rung::Wgmma) => (&ONE_KEY_OF_128, 0),
+            (Input::Many, _) => (&ONE_KEY, 0),
+            (Input::Timed(seed), _) => (&[(self.timed().1, true)], seed),
+            (Input::Counted(place), _) => {
+                counted = self
+                    .counted_problems()
+                    .nth(place)
+                    .map(|(_, sizes, _)| (sizes, false));
+                (counted.as_slice(), 0)
             }
-            other => return Err(other.missing()),
+            (other, _) => return Err(other.missing()),
         };
-        let problems = self.asked(&problems);
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
-            computed::<f16>(own, rig.device, &problems, seed)
+            computed::<f16>(own, rig.device, problems, seed)
         })
     }
 }
