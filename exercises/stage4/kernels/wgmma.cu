@@ -112,8 +112,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
         //    layout of a; o is o_reg[VECTORS][4]. Which uses of registers does the fence order?
         // 4. When the products that read the tile have ended: lane 0 arrives at empty[s].
     }
-    // 5. Divide o by the sums of the rows, round it, and store it in the rows of q: element [0] of
-    //    o_reg[c] belongs into q_smem[at<BLOCK_Q>(row + g, c)]. Write lse.
+    // 5. Divide o by the sums of the rows, round it, and write lse. The warp's rows of o take the
+    //    place of its rows of q: lane 4 g + t has element x[t] of q_smem[at<BLOCK_Q>(row + g, c)], in
+    //    o_reg[c], and that of the row 8 below.
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
     for (int x = lane; x < 16 * VECTORS; x += 32) {
         const int i = first + row + x / VECTORS;
