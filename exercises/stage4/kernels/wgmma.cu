@@ -107,13 +107,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
         // TODO, task 4/wgmma.
         // 1. The scores of this warpgroup's 64 queries and the tile's keys, by wgmma_rows: fence,
         //    HEAD_DIM / 16 products, commit, wait. Where do the columns of a product lie?
-        // 2. Mask and softmax of the scores that this lane holds: two rows, not four as in 8_tma.cu.
+        // 2. Mask and softmax of the scores that this lane holds: of two rows, not four as in rung 8.
         // 3. o = shrink o + p v, by wgmma_columns: 16 keys a product. p is rounded to f16, in the
         //    layout of a; o is o_reg[VECTORS][4]. Which uses of registers does the fence order?
         // 4. When the products that read the tile have ended: lane 0 arrives at empty[s].
     }
     // 5. Divide o by the sums of the rows, round it, and write lse. The warp's rows of o take the
-    //    place of its rows of q: lane 4 g + t has element x[t] of q_smem[at<BLOCK_Q>(row + g, c)], in
+    //    place of its rows of q: lane 4 g + t has x[t] of q_smem[at<BLOCK_Q>(row + g, c)], in
     //    o_reg[c], and that of the row 8 below.
     __syncwarp();  // so that no lane reads a row of o before the lanes that share it have stored their parts
     for (int x = lane; x < 16 * VECTORS; x += 32) {

@@ -80,8 +80,9 @@ fn mistakes_of_tensor_cores_are_named() {
     for (i, (cause, change)) in mistakes.into_iter().enumerate() {
         assert_eq!(of(change, RIGHT), [cause], "mistake {i}");
     }
+    type Change = fn(&mut Problem);
     // Rows of 128 and a 65th query are in no probe.
-    let further: [(&str, fn(&mut Problem)); 3] = [
+    let further: [(&str, Change); 3] = [
         ("b1_h2_nq17_nk33_d128", |it| {
             (it.q, it.k) = (moved(&it.q, in_next_row), moved(&it.k, in_next_row));
         }),
