@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) wgmma(
         // TODO, task 4/wgmma.
         // 1. The scores of this warpgroup's 64 queries and the tile's keys, by wgmma_rows: fence,
         //    HEAD_DIM / 16 products, commit, wait. Where do the columns of a product lie?
-        // 2. Mask and softmax of the scores that this lane holds: of two rows, not four as in rung 8.
+        // 2. Mask and softmax of the scores that this lane holds: two rows, where rung 8 has four.
         // 3. o = shrink o + p v, by wgmma_columns: 16 keys a product. p is rounded to f16, in the
         //    layout of a; o is o_reg[VECTORS][4]. Which uses of registers does the fence order?
         // 4. When the products that read the tile have ended: lane 0 arrives at empty[s].
