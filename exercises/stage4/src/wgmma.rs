@@ -14,6 +14,8 @@
 //! | deadlock | arrivals or bytes of an mbarrier do not add up | `deadlock.md` |
 //!
 //! A descriptor of other elements in shared memory breaks no rule: the values are wrong.
+//!
+//! The kernel needs the pinned compiler, NVRTC, as in the other tasks: `cargo gpu fetch-nvrtc`.
 
 #![allow(unused)] // remove this line when nothing is left to do
 
