@@ -360,6 +360,8 @@ const BLOCKS: &[Block] = &[
     verdict("grade-swizzle-wrong", "4/swizzle", Submission::Wrong("swizzle_stored_plain")),
     verdict("grade-pipeline", "4/pipeline", Submission::Solution),
     verdict("grade-pipeline-wrong", "4/pipeline", Submission::Wrong("pipeline_no_wait")),
+    verdict("grade-wgmma", "4/wgmma", Submission::Solution),
+    verdict("grade-wgmma-wrong", "4/wgmma", Submission::Wrong("wgmma_step_in_elements")),
     verdict("grade-backward", "4/backward", Submission::Solution),
     verdict("grade-backward-wrong", "4/backward", Submission::Wrong("backward_no_delta_in_dq")),
     verdict("grade-tune", "4/tune", Submission::Solution),

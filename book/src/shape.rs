@@ -39,7 +39,7 @@ const CHAPTERS: &[Chapter] = &[
     device("stage4/pipeline.md", Some("4/pipeline")),
     device("stage4/reuse.md", None),
     device("stage4/tma.md", None),
-    device("stage4/wgmma.md", None),
+    device("stage4/wgmma.md", Some("4/wgmma")),
     device("stage4/ping-pong.md", None),
     device("backward.md", Some("4/backward")),
     device("stage4/options.md", None),
@@ -67,13 +67,15 @@ const ORDER: [&str; 9] = [
 ];
 
 /// Code that a chapter with a task shows openly. It explains the idea, and is no solution of the task.
-const OPEN: [&str; 9] = [
+const OPEN: [&str; 11] = [
     "stage1-reference/examples/heads.rs shapes",
     "stage2-naive-cuda/kernels/block_reduce.cuh reduce",
     "stage2-naive-cuda/kernels/1_gemm_plain.cu inner_product",
     "stage2-naive-cuda/kernels/2_gemm_tiled.cu inner_product",
     "stage2-naive-cuda/src/steps.rs sizes",
     "stage3-flash-cpu/examples/backward.rs loop",
+    "stage4-flash-cuda/kernels/wgmma.cuh descriptor",
+    "stage4-flash-cuda/kernels/wgmma.cuh wait",
     "stage6-pipeline/kernels/rope.cu rotate",
     "stage6-pipeline/src/model/batch.rs decode",
     "examples/own-project/src/main.rs launch",

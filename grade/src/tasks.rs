@@ -134,6 +134,14 @@ pub static TASKS: &[Task] = &[
     },
     Task {
         stage: 4,
+        id: "wgmma",
+        title: "products of a warpgroup, from tiles that hardware copies",
+        points: 1.0,
+        bonus: true,
+        files: &["kernels/wgmma.cu", "src/wgmma.rs"],
+    },
+    Task {
+        stage: 4,
         id: "backward",
         title: "the gradients of attention, without stored scores",
         points: 1.0,

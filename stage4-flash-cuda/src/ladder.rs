@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use stage1_reference::Feature;
 
 use crate::library::Tile;
-use crate::tensor_map::TensorMap;
-use crate::{Error, Format, Inputs, OPERATION, Outputs, Shape};
+use crate::tensor_map::tensor_maps;
+use crate::{Error, Inputs, OPERATION, Outputs, Shape};
 
 /// A kernel of the ladder: FlashAttention on packed tensors, causal or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -267,31 +267,11 @@ pub(crate) fn launch_with_maps<T: DeviceRepr>(
     tile: Tile,
 ) -> Result<(), DriverError> {
     let Outputs { mut o, mut lse } = outputs;
-    let s = shape.sizes;
-    let matrices = s.batch * s.heads;
-    // Until the launch: streams that write a tensor are waited for, and wait for its readers.
-    let [(q, _q), (k, _k), (v, _v)] =
-        [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
-    let map = |address, rows, box_rows| {
-        let strides = [rows * s.head_dim, s.head_dim];
-        TensorMap::new(
-            Format::F16,
-            address,
-            [matrices, rows],
-            strides,
-            s.head_dim,
-            box_rows,
-        )
-    };
-    let queries = map(q, s.nq, tile.block_q)?;
-    let keys = |address| map(address, s.nk, tile.block_kv);
-    // Without keys, k and v are not read, and may have no address.
-    let (k, v) = if s.nk == 0 { (q, q) } else { (k, v) };
-    let (k, v) = (keys(k)?, keys(v)?);
-    let (nq, nk) = (s.nq as i32, s.nk as i32);
+    let ([q, k, v], _until_the_launch) = tensor_maps(stream, &inputs, &shape.sizes, tile)?;
+    let (nq, nk) = (shape.sizes.nq as i32, shape.sizes.nk as i32);
     let (scale, causal) = (shape.scale(), i32::from(shape.causal));
     let mut builder = stream.launch_builder(function);
-    builder.arg(&queries).arg(&k).arg(&v);
+    builder.arg(&q).arg(&k).arg(&v);
     builder.arg(&mut o).optional(lse.as_mut());
     builder.arg(&nq).arg(&nk).arg(&scale).arg(&causal);
     // SAFETY: these are the parameters of every rung of `Rung::HOPPER`, in order, and `T` is the

@@ -30,7 +30,7 @@
 //! - [`Mode`]: which implementation runs: stage 2's, a rung, or the library's kernel.
 //! - [`Backward`]: the gradients, by one [`BackwardMode`]. `backward/` is its host side.
 //! - `ladder.rs`: the host side of the rungs. `library/`: that of the library's kernels, with their
-//!   tiles. `tensor_map.rs`: tensor maps of both. [`Half`]: `f16` and `bf16`.
+//!   tiles. [`tensor_map`]: tensor maps of both. [`Half`]: `f16` and `bf16`.
 //! - [`Variant`]: one compilation of a kernel; [`committed`]: those with committed
 //!   PTX; [`KERNELS`]: the files.
 //!
@@ -61,7 +61,7 @@ mod ladder;
 pub mod library;
 mod mode;
 mod shape;
-mod tensor_map;
+pub mod tensor_map;
 mod variant;
 
 pub use attention::{Attention, KERNELS};

@@ -7,9 +7,10 @@ use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
     CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
-use cudarc::driver::{DeviceRepr, DriverError};
+use cudarc::driver::{CudaStream, DevicePtr, DeviceRepr, DriverError, SyncOnDrop};
 
-use crate::Format;
+use crate::library::Tile;
+use crate::{Format, Inputs, Sizes};
 
 /// Columns of a box: 128 bytes, in which vectors of 16 bytes swap places.
 const BOX_COLUMNS: u32 = 64;
@@ -22,7 +23,7 @@ const GRAIN: usize = 16;
 /// of 64 columns.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct TensorMap(CUtensorMap);
+pub struct TensorMap(CUtensorMap);
 
 // SAFETY: plain bytes, which a kernel takes by value.
 unsafe impl DeviceRepr for TensorMap {}
@@ -91,6 +92,40 @@ impl TensorMap {
             Ok(TensorMap(map.assume_init()))
         }
     }
+}
+
+/// The maps of q, k and v, packed and in f16, whose boxes have the rows of a tile. What comes with them is to be kept
+/// until the launch: streams that write a tensor are waited for, and wait for its readers.
+///
+/// # Errors
+///
+/// The driver's, if it does not take a map: tensors begin at multiples of 16 bytes.
+pub fn tensor_maps<'a, T>(
+    stream: &'a CudaStream,
+    inputs: &'a Inputs<'_, T>,
+    sizes: &Sizes,
+    tile: Tile,
+) -> Result<([TensorMap; 3], [SyncOnDrop<'a>; 3]), DriverError> {
+    let matrices = sizes.batch * sizes.heads;
+    let [(q, q_read), (k, k_read), (v, v_read)] =
+        [&inputs.q, &inputs.k, &inputs.v].map(|tensor| tensor.device_ptr(stream));
+    // Without keys, k and v are not read, and may have no address.
+    let (k, v) = if sizes.nk == 0 { (q, q) } else { (k, v) };
+    let map = |address, rows, box_rows| {
+        let (format, columns) = (Format::F16, sizes.head_dim);
+        let strides = [rows * columns, columns];
+        TensorMap::new(
+            format,
+            address,
+            [matrices, rows],
+            strides,
+            columns,
+            box_rows,
+        )
+    };
+    let keys = |address| map(address, sizes.nk, tile.block_kv);
+    let queries = map(q, sizes.nq, tile.block_q)?;
+    Ok(([queries, keys(k)?, keys(v)?], [q_read, k_read, v_read]))
 }
 
 #[cfg(test)]

@@ -303,6 +303,11 @@ fn reported(fault: &cuda_sim::Fault) -> Fault {
             }
             _ => (FaultKind::Unwritten, Some(read.access.space)),
         },
+        Kind::MissingProductFence { .. } => (FaultKind::UnfencedProduct, None),
+        Kind::ProductInFlight(_) => (FaultKind::ProductInFlight, None),
+        Kind::BadDescriptor { .. } => (FaultKind::Descriptor, None),
+        Kind::BadMbarrier { .. } => (FaultKind::Mbarrier, None),
+        Kind::Deadlock { barriers } if !barriers.is_empty() => (FaultKind::Mbarrier, None),
         Kind::DivergentBarrier { .. }
         | Kind::DifferentBarriers { .. }
         | Kind::Deadlock { .. }
@@ -391,6 +396,7 @@ fn means(launch: &LaunchProfile) -> Means {
     let shared = launch.total.shared();
     Means {
         tensor_flops: launch.total.flops_tensor,
+        wgmma_flops: launch.total.flops_wgmma,
         tensor_instructions: launch.total.of(Class::Tensor),
         tensor_during_copies: launch.tensor_during_copies,
         loaded: [launch.total.global_loads.bytes, launch.total.bytes_copied],

@@ -152,6 +152,14 @@ pub enum FaultKind {
     EndlessLoop,
     /// More instructions of all warps together than allowed.
     LongLaunch,
+    /// A product of a warpgroup that reads or writes a register without a fence before it.
+    UnfencedProduct,
+    /// An access to a register of such a product before the wait for it.
+    ProductInFlight,
+    /// A factor of such a product that is not all in shared memory.
+    Descriptor,
+    /// A phase of an mbarrier that never ends, or an operation on one that it does not allow.
+    Mbarrier,
     /// Any other.
     Other,
 }
@@ -196,6 +204,8 @@ pub struct Launch {
 pub struct Means {
     /// Floating-point operations on tensor cores.
     pub tensor_flops: u64,
+    /// Those of them that products of a warpgroup do.
+    pub wgmma_flops: u64,
     /// Warp instructions of tensor cores.
     pub tensor_instructions: u64,
     /// Those of them that ran while the block had asynchronous copies that it had not waited for.

@@ -24,16 +24,17 @@
 //! `cargo grade watch 4/flash` judges the steps up to the first that lacks more than speed, at
 //! every save; `cargo grade hint 4/flash` helps with it.
 //!
-//! Three bonus tasks, 1 point each, go on from there to tensor cores, on tensors of f16:
+//! Four bonus tasks, 1 point each, go on from there to tensor cores, on tensors of f16:
 //!
 //! | task | you write |
 //! |---|---|
 //! | `mma` | `kernels/mma.cu`, both products by `mma.sync`; its tile in `src/mma.rs` |
 //! | `swizzle` | `kernels/swizzle.cu`, without bank conflicts; `src/swizzle.rs` |
 //! | `pipeline` | `kernels/pipeline.cu`, with `cp.async`; `src/pipeline.rs` |
+//! | `wgmma` | the products and the softmax of `kernels/wgmma.cu`, by `wgmma`; `src/wgmma.rs` |
 //!
-//! `src/tensor_cores.rs` is their host side, and `kernels/mma.cuh` has the instructions. Both
-//! are done.
+//! `src/tensor_cores.rs` is their host side, and `kernels/mma.cuh`, `hopper.cuh` and `wgmma.cuh`
+//! have the instructions. All are done.
 //!
 //! Another one is about the gradients, in f32: `backward`. You write `kernels/recompute_dk_dv.cu`
 //! and `kernels/recompute_dq.cu`; their tiles and grids in `src/backward.rs`. `src/gradients.rs` is

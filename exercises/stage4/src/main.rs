@@ -1,5 +1,5 @@
 //! The program that the grader runs. It is not part of the exercise, but for the tiles of the bonus
-//! tasks: `mma.rs`, `swizzle.rs`, `pipeline.rs`, `backward.rs` and `tune.rs`.
+//! tasks: `mma.rs`, `swizzle.rs`, `pipeline.rs`, `wgmma.rs`, `backward.rs` and `tune.rs`.
 
 mod backward;
 mod gradients;
@@ -8,6 +8,7 @@ mod pipeline;
 mod swizzle;
 mod tensor_cores;
 mod tune;
+mod wgmma;
 
 fn main() {
     exercise_kit::stage4::serve(

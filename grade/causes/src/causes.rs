@@ -76,6 +76,8 @@ pub enum Cause {
     FragmentLayout,
     /// Rows of a tile are swizzled when they are stored or when they are read, and not both.
     SwizzledOnce,
+    /// A product of a warpgroup multiplies other elements than those of its factors.
+    Descriptor,
     /// Scale or scores are rounded to half precision.
     RoundedEarly,
     /// Rows of another head or sequence are read.
@@ -146,6 +148,12 @@ pub enum Cause {
     UnwrittenTile,
     /// The target of an asynchronous copy is used, or its source changed, before its thread has waited for it.
     CopyInFlight,
+    /// A product of a warpgroup begins without a fence behind the accesses to its registers.
+    UnfencedProduct,
+    /// A register of such a product is used before the wait for it.
+    ProductInFlight,
+    /// Arrivals or bytes of a phase of an mbarrier do not add up.
+    Mbarrier,
     /// Threads use the same bytes of device memory, in no order.
     RaceInDeviceMemory,
     /// An access is outside every buffer.
@@ -277,6 +285,9 @@ impl Cause {
             Self::SwizzledOnce => {
                 "Rows of a tile are stored at swizzled places and read from plain ones, or the other way round: both sides need the same function."
             }
+            Self::Descriptor => {
+                "A wgmma multiplies other elements than those of its factors: look at the address and the distance in each descriptor, in bytes, 2 for a column. Columns from 64 on lie in the next panel, a warpgroup has rows of its own, and each product of the scores but the first adds."
+            }
             Self::RoundedEarly => {
                 "Something is rounded to half precision too early: scale, scores, maximum and sums are f32, and p is rounded for its product with v alone."
             }
@@ -379,6 +390,15 @@ impl Cause {
             }
             Self::CopyInFlight => {
                 "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
+            }
+            Self::UnfencedProduct => {
+                "A wgmma uses registers that ordinary instructions used before: wgmma_fence() stands before the first of the products, behind what computes o or p."
+            }
+            Self::ProductInFlight => {
+                "A wgmma may still write its sums or read p: commit the products and wait for their group, before anything else uses these registers."
+            }
+            Self::Mbarrier => {
+                "A phase of an mbarrier ends when so many have arrived as mbarrier_init says, and so many bytes have come as were announced: count both, and look at the parity of each wait."
             }
             Self::RaceInDeviceMemory => {
                 "Two threads take the same element of device memory, and nothing orders them: look at the index, and at the stride of the loop. If they have to share it, order them, between blocks by a fence and an atomic."

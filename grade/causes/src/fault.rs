@@ -17,6 +17,10 @@ pub fn fault_cause(fault: &Fault) -> Option<Cause> {
         FaultKind::Null => Cause::NullPointer,
         FaultKind::Misaligned => Cause::Misaligned,
         FaultKind::UnwrittenAfterReturn | FaultKind::Barrier => Cause::DivergentBarrier,
+        FaultKind::UnfencedProduct => Cause::UnfencedProduct,
+        FaultKind::ProductInFlight => Cause::ProductInFlight,
+        FaultKind::Descriptor => Cause::Descriptor,
+        FaultKind::Mbarrier => Cause::Mbarrier,
         FaultKind::EndlessLoop => Cause::EndlessLoop,
         FaultKind::LongLaunch | FaultKind::Other => return None,
     })
@@ -42,6 +46,10 @@ mod tests {
             ),
             (OutOfBounds, Space::Other, Some(Cause::OutOfBounds)),
             (Null, Space::Other, Some(Cause::NullPointer)),
+            (UnfencedProduct, Space::Other, Some(Cause::UnfencedProduct)),
+            (ProductInFlight, Space::Other, Some(Cause::ProductInFlight)),
+            (Descriptor, Space::Other, Some(Cause::Descriptor)),
+            (Mbarrier, Space::Other, Some(Cause::Mbarrier)),
             (LongLaunch, Space::Other, None),
             (Other, Space::Other, None),
         ] {

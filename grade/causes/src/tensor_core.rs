@@ -1,9 +1,10 @@
-//! Mistakes of kernels on tensor cores: in the layout of fragments, in swizzled tiles, in what is rounded to half precision.
+//! Mistakes of kernels on tensor cores: in the layout of fragments, in swizzled tiles, in the descriptors of a warpgroup's factors, in
+//! what is rounded to half precision.
 
 use std::rc::Rc;
 
 use conformance::Dtype;
-use ndarray::Array4;
+use ndarray::{Array4, s};
 use stage1_reference::Options;
 
 use super::formula::{Answer, Formula, Row, Weigh, Weighed};
@@ -40,7 +41,7 @@ impl Mistake {
 }
 
 pub(super) fn mistakes() -> Vec<Hypothesis<Mistake>> {
-    let families = [fragments(), swizzles(), roundings()];
+    let families = [fragments(), swizzles(), descriptors(), roundings()];
     families.into_iter().flatten().collect()
 }
 
@@ -54,27 +55,81 @@ fn fragments() -> Vec<Hypothesis<Mistake>> {
         true => [row, column],
         false => [row ^ 8, column ^ 8],
     };
-    let forms: [(&str, usize, Place); 6] = [
-        ("tiles of 8 × 8 of q are transposed", 0, transposed),
-        ("tiles of 8 × 8 of k are transposed", 1, transposed),
-        ("tiles of 8 × 8 of v are transposed", 2, transposed),
-        ("a[1] and a[2] of q are exchanged", 0, quadrants),
-        ("b0 and b1 of k are exchanged", 1, |[row, column]| {
+    let forms: [(&str, &[usize], Place); 6] = [
+        ("tiles of 8 × 8 of q are transposed", &[0], transposed),
+        ("tiles of 8 × 8 of k are transposed", &[1], transposed),
+        ("tiles of 8 × 8 of v are transposed", &[2], transposed),
+        ("a[1] and a[2] of q are exchanged", &[0], quadrants),
+        ("b0 and b1 of k are exchanged", &[1], |[row, column]| {
             [row, column ^ 8]
         }),
-        ("b0 and b1 of v are exchanged", 2, |[row, column]| {
+        ("b0 and b1 of v are exchanged", &[2], |[row, column]| {
             [row ^ 8, column]
         }),
     ];
-    let mistake = |(detail, which, place): (&str, usize, Place)| {
-        let read = move |qkv: &Operands| {
-            let mut read = qkv.clone();
-            read[which] = moved(&qkv[which], place);
-            read
-        };
-        Hypothesis::new(Cause::FragmentLayout, detail, Mistake::reading(read))
-    };
+    let cause = Cause::FragmentLayout;
+    let mistake = |(detail, which, place)| read_elsewhere(cause, detail, which, place);
     forms.map(mistake).into()
+}
+
+/// Factors of a warpgroup's products are read from other places, where panels of 64 columns lie one behind the other.
+fn descriptors() -> Vec<Hypothesis<Mistake>> {
+    let forms: [(&str, &[usize], Place); 4] = [
+        (
+            "16 columns further is 16 bytes further",
+            &[0, 1],
+            |[row, column]| [row, column - column % 64 / 16 * 8],
+        ),
+        (
+            "columns from 64 on are those of the next row",
+            &[0, 1],
+            |[row, column]| [row + column / 64, column % 64],
+        ),
+        (
+            "columns of v from 64 on lie 16 bytes further",
+            &[2],
+            |[row, column]| match column / 64 {
+                0 => [row, column],
+                _ => [row + (column - 56) / 64, (column - 56) % 64],
+            },
+        ),
+        (
+            "the second warpgroup has the queries of the first",
+            &[0],
+            |[row, column]| [row - row % 128 / 64 * 64, column],
+        ),
+    ];
+    let mistake = |(detail, which, place)| read_elsewhere(Cause::Descriptor, detail, which, place);
+    let mut mistakes = Vec::from(forms.map(mistake));
+    let last = |qkv: &Operands| {
+        let mut read = qkv.clone();
+        let step = read[0].dim().3.saturating_sub(16);
+        read[0].slice_mut(s![.., .., .., ..step]).fill(0.0);
+        read
+    };
+    mistakes.push(Hypothesis::new(
+        Cause::Descriptor,
+        "each 16 columns begin new sums",
+        Mistake::reading(last),
+    ));
+    mistakes
+}
+
+/// Some operands are read from other places.
+fn read_elsewhere(
+    cause: Cause,
+    detail: &str,
+    which: &'static [usize],
+    place: impl Fn([usize; 2]) -> [usize; 2] + 'static,
+) -> Hypothesis<Mistake> {
+    let read = move |qkv: &Operands| {
+        let mut read = qkv.clone();
+        for &which in which {
+            read[which] = moved(&qkv[which], &place);
+        }
+        read
+    };
+    Hypothesis::new(cause, detail, Mistake::reading(read))
 }
 
 /// Rows of 16-byte vectors are stored at swizzled places and read from plain ones, or the other way round, which is the same.

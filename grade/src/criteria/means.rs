@@ -8,6 +8,9 @@ use super::fast::{LEAST, sum_of};
 /// Wavefronts of shared memory for each without bank conflicts: more than a few stores have.
 const MOST_WAVEFRONTS: f64 = 1.5;
 
+/// The share of products of warpgroups among those on tensor cores.
+const LEAST_OF_WARPGROUPS: f64 = 0.95;
+
 /// Operations with a causal mask for each without one: of 512 queries and keys, 256 queries of a block need three quarters, and
 /// fewer need less.
 const MOST_WITH_MASK: f64 = 0.85;
@@ -19,6 +22,8 @@ pub enum Means {
     SkippedTiles,
     /// Both products on tensor cores.
     TensorCores,
+    /// Both products by warpgroups, with factors from shared memory.
+    Warpgroups,
     /// Fragments that `ldmatrix` loads.
     MatrixLoads,
     /// Shared memory without bank conflicts.
@@ -70,6 +75,15 @@ impl Means {
                     format!(
                         "The kernels do {others} floating-point operations besides those on tensor cores, where they do {tensor} and \
                          the solution {needed}: {both}."
+                    )
+                })
+            }
+            Means::Warpgroups => {
+                let counted = sum(|launch| launch.means.wgmma_flops);
+                ((counted as f64) < LEAST_OF_WARPGROUPS * tensor as f64).then(|| {
+                    format!(
+                        "Of {tensor} operations on tensor cores {counted} are those of wgmma: the task is to compute both \
+                         products by it."
                     )
                 })
             }

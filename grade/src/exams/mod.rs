@@ -242,6 +242,7 @@ pub fn exam(task: &Task) -> Option<&'static dyn Exam> {
         (4, "mma") => &stage4::OnTensorCores(Rung::Mma),
         (4, "swizzle") => &stage4::OnTensorCores(Rung::Swizzle),
         (4, "pipeline") => &stage4::OnTensorCores(Rung::Pipeline),
+        (4, "wgmma") => &stage4::OnTensorCores(Rung::Wgmma),
         (4, "backward") => &gradients::BackwardTask,
         (4, "tune") => &tune::Tune,
         (5, "update_cache") => &stage5::UpdateCache,

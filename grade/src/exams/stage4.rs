@@ -1,4 +1,4 @@
-//! The steps of task `flash`, and tasks `mma`, `swizzle` and `pipeline` of stage 4. The task on its backward pass is in
+//! The steps of task `flash`, and tasks `mma`, `swizzle`, `pipeline` and `wgmma` of stage 4. The task on its backward pass is in
 //! `gradients.rs`.
 
 use conformance::device::Device;
@@ -43,25 +43,49 @@ pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)
 /// Those of [`Input::Many`].
 const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
 
+/// Those of [`Input::Repeated`] for task `wgmma`: five tiles of 128 keys use stages of shared memory again.
+const OF_WARPGROUPS: [([usize; 4], bool); 3] = [
+    ([2, 65, 65, 64], true),
+    ([1, 40, 50, 128], true),
+    ([1, 65, 520, 64], false),
+];
+
+/// Those of [`Input::Many`] for task `wgmma`. A block computes a tile of 128 keys, so they are as many as of task `backward`.
+const ONE_KEY_OF_128: [([usize; 4], bool); 1] = [([700, 1, 1, 64], false)];
+
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
-const COUNTED: [(&str, [usize; 4], Means); 3] = [
+const COUNTED: [(&str, [usize; 4], Means); 4] = [
     (
         "b1_h2_nq64_nk31_d128_f16",
         [2, 64, 31, 128],
         Means::TensorCores,
+    ),
+    (
+        "b1_h2_nq64_nk31_d128_f16",
+        [2, 64, 31, 128],
+        Means::Warpgroups,
     ),
     ("b1_h2_n64_d16_f16", [2, 64, 64, 16], Means::NoConflicts),
     ("b1_h2_n64_d64_f16", [2, 64, 64, 64], Means::NoConflicts),
 ];
 
 impl OnTensorCores {
-    /// Those of [`COUNTED`] whose means this task asks for.
+    /// The problem that is timed: its name, and its sizes `[H, nq, nk, D]`. It has four tiles of keys.
+    fn timed(&self) -> (&'static str, [usize; 4]) {
+        match self.0 {
+            Rung::Wgmma => ("b1_h4_n512_d128_f16_causal", [4, 512, 512, 128]),
+            _ => ("b1_h4_n256_d128_f16_causal", [4, 256, 256, 128]),
+        }
+    }
+
+    /// Those of [`COUNTED`] whose means and head dimensions this task asks for.
     fn counted_problems(&self) -> impl Iterator<Item = (&'static str, [usize; 4], Means)> {
-        let asked = self.means();
-        COUNTED
-            .into_iter()
-            .filter(|(_, _, means)| asked.contains(means))
+        let (means, head_dims) = (self.means(), self.0.head_dims());
+        let asked = move |(_, sizes, counted): &(_, [usize; 4], Means)| {
+            means.contains(counted) && head_dims.contains(&sizes[3])
+        };
+        COUNTED.into_iter().filter(asked)
     }
 
     fn learner<'a>(&self, rig: &Rig<'a>) -> Bonus<'a> {
@@ -173,9 +197,12 @@ impl Exam for OnTensorCores {
         &Rung::LACKS
     }
 
-    /// Of 15 head dimensions 3 are asked for.
+    /// Of 15 head dimensions 3 are asked for. Where 16 is not, the suite has none but those.
     fn random(&self) -> u64 {
-        40
+        match self.0 {
+            Rung::Wgmma => 8,
+            _ => 40,
+        }
     }
 
     fn judge(&self, judge: &mut Judge<'_>, rig: &Rig<'_>) {
@@ -190,6 +217,7 @@ impl Exam for OnTensorCores {
         match self.0 {
             Rung::Swizzle => &[Means::TensorCores, Means::MatrixLoads, Means::NoConflicts],
             Rung::Pipeline => &[Means::TensorCores, Means::Overlap],
+            Rung::Wgmma => &[Means::TensorCores, Means::Warpgroups, Means::NoConflicts],
             _ => &[Means::TensorCores],
         }
     }
@@ -208,24 +236,26 @@ impl Exam for OnTensorCores {
     }
 
     fn timed_case(&self) -> &'static str {
-        "b1_h4_n256_d128_f16_causal"
+        self.timed().0
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let counted: Option<_>;
-        let (problems, seed): (&[_], _) = match input {
-            Input::Repeated => (&SMALL, 0),
-            Input::WithoutKeys => (&WITHOUT_KEYS, 0),
-            Input::Many => (&ONE_KEY, 0),
-            Input::Timed(seed) => (&[([4, 256, 256, 128], true)], seed),
-            Input::Counted(place) => {
+        let (problems, seed): (&[_], _) = match (input, self.0) {
+            (Input::Repeated, Rung::Wgmma) => (&OF_WARPGROUPS, 0),
+            (Input::Repeated, _) => (&SMALL, 0),
+            (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
+            (Input::Many, Rung::Wgmma) => (&ONE_KEY_OF_128, 0),
+            (Input::Many, _) => (&ONE_KEY, 0),
+            (Input::Timed(seed), _) => (&[(self.timed().1, true)], seed),
+            (Input::Counted(place), _) => {
                 counted = self
                     .counted_problems()
                     .nth(place)
                     .map(|(_, sizes, _)| (sizes, false));
                 (counted.as_slice(), 0)
             }
-            other => return Err(other.missing()),
+            (other, _) => return Err(other.missing()),
         };
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
             computed::<f16>(own, rig.device, problems, seed)

@@ -90,7 +90,7 @@ impl Fused<f16> for Bonus<'_> {
 
     /// True if the task asks for it, as above.
     fn has_head_dim(&self, head_dim: usize) -> bool {
-        Rung::HEAD_DIMS.contains(&head_dim)
+        self.rung.head_dims().contains(&head_dim)
     }
 
     fn argument_of(error: &Error) -> Option<&str> {

@@ -545,6 +545,7 @@ fn a_bonus_that_a_submission_lacks_is_not_begun() {
         "mma",
         "swizzle",
         "pipeline",
+        "wgmma",
         "tensor_cores",
         "backward",
         "tune",
@@ -554,7 +555,7 @@ fn a_bonus_that_a_submission_lacks_is_not_begun() {
     fs::write(sources.join("lib.rs"), lib).unwrap();
     let mut tasks = select(Some(4), None).unwrap();
     tasks.retain(|task| task.bonus);
-    assert_eq!(tasks.len(), 5);
+    assert_eq!(tasks.len(), 6);
     not_begun(&grade(&Settings::new(places), &tasks, |_| {}).unwrap());
 }
 
@@ -562,7 +563,12 @@ fn a_bonus_that_a_submission_lacks_is_not_begun() {
 #[test]
 fn the_headers_of_stage_4_are_those_of_the_ladder() {
     let read = |file: String| fs::read_to_string(root().join(file)).unwrap();
-    for (header, folder) in [("mma.cuh", ""), ("tile.cuh", "backward/")] {
+    for (header, folder) in [
+        ("mma.cuh", ""),
+        ("hopper.cuh", ""),
+        ("wgmma.cuh", ""),
+        ("tile.cuh", "backward/"),
+    ] {
         let own = format!("stage4-flash-cuda/kernels/{folder}{header}");
         let given = format!("exercises/stage4/kernels/{header}");
         assert!(

@@ -1,0 +1,1 @@
+../../../../stage4-flash-cuda/kernels/hopper.cuh
