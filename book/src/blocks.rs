@@ -93,7 +93,7 @@ macro_rules! tma_order {
 
 macro_rules! wgmma_order {
     ($warp:literal) => {
-        order!("9_wgmma.cu", $warp, 512, 128, 32768, "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:79 --line wgmma.cuh:86")
+        order!("9_wgmma.cu", $warp, 512, 128, 32768, "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:109 --line wgmma.cuh:119")
     };
 }
 
@@ -105,7 +105,7 @@ macro_rules! ping_pong_order {
             512,
             128,
             32768,
-            "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:79 --line wgmma.cuh:86 --line 68 --line 73"
+            "--line wgmma.cuh:38 --line wgmma.cuh:45 --line wgmma.cuh:109 --line wgmma.cuh:119 --line wgmma.cuh:67 --line wgmma.cuh:73"
         )
     };
 }

@@ -62,3 +62,19 @@ __device__ __forceinline__ void copy_box(
                  "l"(&tensor), "r"(column), "r"(row), "r"(matrix), "r"(shared_address(barrier_smem))
                  : "memory");
 }
+
+// The same of a tensor of four dimensions, whose first element is (column, row, head, batch).
+__device__ __forceinline__ void copy_box(
+    void* target_smem, const TensorMap& tensor, int column, int row, int head, int batch, Mbarrier* barrier_smem
+) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+                     shared_address(target_smem)),
+                 "l"(&tensor), "r"(column), "r"(row), "r"(head), "r"(batch), "r"(shared_address(barrier_smem))
+                 : "memory");
+}
+
+// Orders what this thread has written to shared memory by ordinary stores before copies and
+// products that read it behind a later barrier.
+__device__ __forceinline__ void fence_proxy_async() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}

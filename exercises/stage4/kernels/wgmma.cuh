@@ -61,6 +61,18 @@ __device__ __forceinline__ void setmaxnreg_inc() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
+// Waits at a named barrier, 1 to 15, until COUNT threads have come to it, or arrived.
+template <int COUNT>
+__device__ __forceinline__ void bar_sync(int barrier) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+}
+
+// Arrives at a named barrier, and goes on.
+template <int COUNT>
+__device__ __forceinline__ void bar_arrive(int barrier) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(COUNT) : "memory");
+}
+
 #define SUMS_1(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define SUMS_8(n) SUMS_1(n), SUMS_1(n + 1), SUMS_1(n + 2), SUMS_1(n + 3), SUMS_1(n + 4), SUMS_1(n + 5), SUMS_1(n + 6), SUMS_1(n + 7)
 #define NAMES_32 \
@@ -70,28 +82,56 @@ __device__ __forceinline__ void setmaxnreg_inc() {
     NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// Starts d = a b^T, or d += a b^T if it `adds`: a [64, 16], b [128, 16] f16, both read along rows.
+#define ROWS(type) \
+    asm volatile( \
+        "{.reg .pred p; setp.ne.b32 p, %66, 0;\n" \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" NAMES_64 "}, %64, %65, p, 1, 1, 0, 0;}" \
+        : SUMS_8(0), SUMS_8(8) \
+        : "l"(a), "l"(b), "r"(static_cast<int>(adds)))
+#define COLUMNS_64(type) \
+    asm volatile( \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" NAMES_32 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;" \
+        : SUMS_8(0) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define COLUMNS_128(type) \
+    asm volatile( \
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" NAMES_64 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;" \
+        : SUMS_8(0), SUMS_8(8) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
+// Starts d = a b^T, or d += a b^T if it `adds`: a [64, 16], b [128, 16] f16 or bf16, both read
+// along rows.
+template <bool BF16 = false>
 __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], unsigned long long a, unsigned long long b, bool adds) {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" NAMES_64 "}, %64, %65, p, 1, 1, 0, 0;}"
-        : SUMS_8(0), SUMS_8(8)
-        : "l"(a), "l"(b), "r"(static_cast<int>(adds)));
+    if constexpr (BF16) {
+        ROWS("bf16");
+    } else {
+        ROWS("f16");
+    }
 }
 
-// Starts d += a b: a [64, 16] f16 in registers, b [16, N] f16, read along columns.
+// Starts d += a b: a [64, 16] f16 or bf16 in registers, b [16, N], read along columns.
+template <bool BF16 = false>
 __device__ __forceinline__ void wgmma_columns(float (&d)[8][4], const unsigned (&a)[4], unsigned long long b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" NAMES_32 "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
-                 : SUMS_8(0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    if constexpr (BF16) {
+        COLUMNS_64("bf16");
+    } else {
+        COLUMNS_64("f16");
+    }
 }
 
+template <bool BF16 = false>
 __device__ __forceinline__ void wgmma_columns(float (&d)[16][4], const unsigned (&a)[4], unsigned long long b) {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" NAMES_64 "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
-                 : SUMS_8(0), SUMS_8(8)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    if constexpr (BF16) {
+        COLUMNS_128("bf16");
+    } else {
+        COLUMNS_128("f16");
+    }
 }
 
+#undef ROWS
+#undef COLUMNS_64
+#undef COLUMNS_128
 #undef SUMS_1
 #undef SUMS_8
 #undef NAMES_32

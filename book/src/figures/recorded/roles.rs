@@ -192,9 +192,9 @@ fn actions(recording: &Recording) -> Result<Vec<Action<'_>>> {
                 Action::Commit(last, clocks(rate * of_mma)),
                 Action::WaitForGroup,
             ]);
-        } else if says("\"l\"(a), \"l\"(b)") {
+        } else if says("ROWS(") {
             last = Product::Scores;
-        } else if says("\"r\"(a[0])") {
+        } else if says("COLUMNS_64(") {
             last = Product::Output;
         } else if says("commit_group") {
             actions.push(Action::Commit(last, clocks(rate)));
