@@ -20,7 +20,7 @@
 //
 // Since rung 9: what runs while products run, mbarriers of k and v apart, and setmaxnreg.
 //
-// What limits it now: by the model of an H100 the tensor cores, in 0.072 ms, as in rung 9. The
+// What limits it now: by the model of an H100 the tensor cores, in 0.071 ms, as in rung 9. The
 // model cannot show what the turns gain: it takes the warpgroups of rung 9 to take turns, too. Not
 // measured on hardware.
 //
