@@ -187,7 +187,7 @@ impl Attention {
         shape: &Shape,
     ) -> Result<(), Error> {
         let mut need = Need::of(format, shape);
-        need.warpgroups &= warpgroups::takes_inputs(stream, &inputs);
+        need.warpgroups = need.warpgroups && warpgroups::takes_inputs(stream, &inputs);
         let (variant, function) = self.loaded_kernel(need)?;
         let tiles = shape.sizes.nq.div_ceil(variant.tile.block_q);
         let matrices = shape.sizes.batch.saturating_mul(shape.sizes.heads);

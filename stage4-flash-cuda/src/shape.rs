@@ -228,7 +228,7 @@ pub struct Inputs<'a, T = f32> {
     /// the same scores, as those of [`Strides::broadcast`] do.
     pub mask: Option<Additive<'a>>,
     /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there
-    /// on are not read. The host does not see these numbers: one that is negative counts
+    /// on change nothing, but `attention_wgmma.cu` copies some of them. The host does not see these numbers: one that is negative counts
     /// as 0, one above nk as nk.
     pub key_lengths: Option<CudaView<'a, i32>>,
     /// The blocks of 64 × 64 scores that are seen, if not all.

@@ -61,9 +61,14 @@ impl TensorMap {
         let sizes = if sizes.contains(&0) { [1; N] } else { sizes };
         let inner = |i: usize| (sizes[N - 1 - i], strides[N - 1 - i]);
         let axes = Vec::from_iter((0..N).map(inner)); // the innermost first
-        let strides = axes.iter().map(|&(size, stride)| match size {
-            1 => GRAIN as u64,
-            _ => (stride * ELEMENT) as u64,
+        let mut packed = columns * ELEMENT; // behind what lies inside
+        let strides = axes.iter().map(|&(size, stride)| {
+            let bytes = match size {
+                1 => packed.next_multiple_of(GRAIN),
+                _ => stride * ELEMENT,
+            };
+            packed = bytes * size;
+            bytes as u64
         });
         let strides = Vec::from_iter(strides);
         let sizes = axes.iter().map(|&(size, _)| size as u64);
@@ -94,7 +99,7 @@ impl TensorMap {
     }
 }
 
-/// The maps of q, k and v, packed and in f16, whose boxes have the rows of a tile. What comes with them is to be kept
+/// The maps of q, k and v, packed and in f16, whose boxes have the rows of a tile. Keep the guards
 /// until the launch: streams that write a tensor are waited for, and wait for its readers.
 ///
 /// # Errors

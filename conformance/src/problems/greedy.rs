@@ -282,8 +282,8 @@ const MOST: usize = 12;
 /// Between the largest logit and another one, so little that rounding could turn a choice.
 const CLOSE: f64 = 1e-3;
 
-/// What follows a prompt, without an end, up to a choice between logits that are `close`: of several
-/// tokens with the same logit the first.
+/// What follows a prompt, without an end, up to a choice between logits that are `close`: of
+/// several tokens with the same logit the first.
 fn continued(name: String, source: Source, prompt: Vec<u32>, close: f64) -> Problem {
     let loaded = source.load(&Host);
     let (architecture, weights) = loaded.unwrap_or_else(|error| panic!("{error}"));

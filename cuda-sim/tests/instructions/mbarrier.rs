@@ -351,11 +351,7 @@ fn counters_do_not_depend_on_how_long_a_warp_waits() {
             result.unwrap();
             let total = &launches[0].total;
             let slowest = launches[0].slowest_warps;
-            (
-                total.warp_instructions,
-                total.shared_atomics.requests,
-                slowest,
-            )
+            (total.warp_instructions, total.shared().requests, slowest)
         })
         .collect();
     cuda_sim::set_seed(None);

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::Arc;
 
-use cuda_sim::{FaultKind as Kind, MemoryKind, MissingThreads};
+use cuda_sim::{Agent, FaultKind as Kind, MemoryKind, MissingThreads};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
 use gpu::profile::{Class, LaunchProfile, LineProfile};
@@ -287,6 +287,9 @@ const NO_POINTER: u64 = 64 << 10;
 /// A fault as the grader gets it.
 fn reported(fault: &cuda_sim::Fault) -> Fault {
     let (kind, space) = match &fault.kind {
+        Kind::Race(race) if [race.by, race.other.by] != [Agent::Thread; 2] => {
+            (FaultKind::AsynchronousRace, Some(race.access.space))
+        }
         Kind::Race(race) => (FaultKind::Race, Some(race.access.space)),
         Kind::UnfinishedCopy(copy) => (FaultKind::CopyInFlight, Some(copy.access.space)),
         Kind::OutOfBounds(access)

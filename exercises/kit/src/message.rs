@@ -152,6 +152,8 @@ pub enum FaultKind {
     EndlessLoop,
     /// More instructions of all warps together than allowed.
     LongLaunch,
+    /// A race with a bulk copy or a product of a warpgroup.
+    AsynchronousRace,
     /// A product of a warpgroup that reads or writes a register without a fence before it.
     UnfencedProduct,
     /// An access to a register of such a product before the wait for it.

@@ -148,6 +148,8 @@ pub enum Cause {
     UnwrittenTile,
     /// The target of an asynchronous copy is used, or its source changed, before its thread has waited for it.
     CopyInFlight,
+    /// Memory is used while a bulk copy or a product of a warpgroup may still read or write it.
+    UnwaitedTile,
     /// A product of a warpgroup begins without a fence behind the accesses to its registers.
     UnfencedProduct,
     /// A register of such a product is used before the wait for it.
@@ -391,6 +393,9 @@ impl Cause {
             Self::CopyInFlight => {
                 "An asynchronous copy is not complete: each thread waits for the copies that it began, then all come to a barrier."
             }
+            Self::UnwaitedTile => {
+                "A bulk copy or a wgmma may still read or write these bytes: wait for the mbarrier of the copy, or for the group of the products, before the tile is used, freed or stored to."
+            }
             Self::UnfencedProduct => {
                 "A wgmma uses registers that ordinary instructions used before: wgmma_fence() stands before the first of the products, behind what computes o or p."
             }
@@ -398,7 +403,7 @@ impl Cause {
                 "A wgmma may still write its sums or read p: commit the products and wait for their group, before anything else uses these registers."
             }
             Self::Mbarrier => {
-                "A phase of an mbarrier ends when so many have arrived as mbarrier_init says, and so many bytes have come as were announced: count both, and look at the parity of each wait."
+                "A phase of an mbarrier ends when so many have arrived as mbarrier_init says, and so many bytes have come as were announced: count both, look at the parity of each wait, and at warps that wait elsewhere, such as at a __syncthreads() to which the producer never comes."
             }
             Self::RaceInDeviceMemory => {
                 "Two threads take the same element of device memory, and nothing orders them: look at the index, and at the stride of the loop. If they have to share it, order them, between blocks by a fence and an atomic."

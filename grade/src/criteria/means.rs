@@ -22,7 +22,7 @@ pub enum Means {
     SkippedTiles,
     /// Both products on tensor cores.
     TensorCores,
-    /// Both products by warpgroups, with factors from shared memory.
+    /// Both products by warpgroups.
     Warpgroups,
     /// Fragments that `ldmatrix` loads.
     MatrixLoads,

@@ -210,7 +210,9 @@ impl Exam for OnTensorCores {
     }
 
     fn explain(&self, rig: &Rig<'_>, wrong: &Wrong) -> Option<(Explanation, String)> {
-        explained::<f16>(wrong, rig.device, &self.learner(rig))
+        let found = explained::<f16>(wrong, rig.device, &self.learner(rig))?;
+        // Other rungs have no descriptors.
+        (found.0.cause != cause::Cause::Descriptor || self.0 == Rung::Wgmma).then_some(found)
     }
 
     fn means(&self) -> &'static [Means] {

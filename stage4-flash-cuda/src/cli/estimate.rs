@@ -16,7 +16,7 @@ use super::problem::{Passes, Problem};
 
 /// Queries and keys of the samples, multiples of every tile. There, work is a polynomial of degree
 /// 2 in N, and three of them tell all of it. The latency of a block, a maximum of sums, comes close
-/// to a line, and the last two tell it.
+/// to a line, that through the last two.
 const SAMPLES: [usize; 3] = [256, 512, 768];
 
 /// Scores of stage 2 that are kept at a time, in bytes; larger batches are computed in chunks.

@@ -39,8 +39,8 @@ pub(crate) fn takes(shape: &Shape) -> bool {
         && has(shape.keys(), shape.v)
 }
 
-/// True if the kernel takes what [`takes`] does not see: q, k and v begin at multiples of 16 bytes,
-/// and there is no block mask, whose squares are smaller than the tile.
+/// True if q, k and v begin at multiples of 16 bytes, and there is no block mask, whose squares are
+/// smaller than the tile: what [`takes`] cannot tell.
 pub(crate) fn takes_inputs<T>(stream: &CudaStream, inputs: &Inputs<'_, T>) -> bool {
     let tensors = [&inputs.q, &inputs.k, &inputs.v];
     let begins = |address: u64| address.is_multiple_of(16);
