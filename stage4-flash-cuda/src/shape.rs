@@ -227,9 +227,9 @@ pub struct Inputs<'a, T = f32> {
     /// Added to the scaled scores, if there is one: `[B, H, nq, nk]`, f32. A stride of 0 repeats
     /// the same scores, as those of [`Strides::broadcast`] do.
     pub mask: Option<Additive<'a>>,
-    /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there
-    /// on change nothing, but `attention_wgmma.cu` copies some of them. The host does not see these numbers: one that is negative counts
-    /// as 0, one above nk as nk.
+    /// Number of keys of each sequence, `[B]`, if not nk. Rows of `k` and `v` from there on change
+    /// nothing, but `attention_wgmma.cu` copies some of them. The host does not see these numbers:
+    /// one that is negative counts as 0, one above nk as nk.
     pub key_lengths: Option<CudaView<'a, i32>>,
     /// The blocks of 64 × 64 scores that are seen, if not all.
     pub blocks: Option<BlockMask<'a>>,

@@ -30,6 +30,12 @@
 #include "prelude.cuh"
 #include "problem.cuh"
 
+template <typename T>
+constexpr bool IS_BF16 = false;
+template <>
+constexpr bool IS_BF16<bf16> = true;
+constexpr bool BF16 = IS_BF16<Half>;
+
 constexpr int GROUP_Q = 64;                // queries of a warpgroup
 constexpr int GROUPS = BLOCK_Q / GROUP_Q;  // warpgroups of consumers
 constexpr int STAGES = 2;                  // tiles of k, and of v, in shared memory or on their way
@@ -132,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_wgmma(
         for (int c = 0; c < HEAD_DIM; c += 16) {
             const int columns = c % 64 / 8;  // vectors
             const int panel = c / 64 * PANEL;
-            wgmma_rows<Half::IS_BF16>(s_reg, q_tile + panel * GROUP_Q + columns, k_tile + panel * BLOCK_KV + columns, c > 0);
+            wgmma_rows<BF16>(s_reg, q_tile + panel * GROUP_Q + columns, k_tile + panel * BLOCK_KV + columns, c > 0);
         }
         wgmma_commit_group();
     };
@@ -144,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention_wgmma(
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < BLOCK_KV; j += 16) {
-            wgmma_columns<Half::IS_BF16>(o_reg, p_reg[j / 16], v_tile + j * PANEL);
+            wgmma_columns<BF16>(o_reg, p_reg[j / 16], v_tile + j * PANEL);
         }
         wgmma_commit_group();
     };

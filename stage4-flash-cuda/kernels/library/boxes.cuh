@@ -22,7 +22,8 @@ __device__ void copy_tile(
 
 // Copies a tile of COUNT keys from `key` on, by one warp. It is there when a phase of `full_smem`
 // ends. Rows from `keys` on, the sequence's length, may hold anything, even memory that nobody has
-// written, and 0 times NaN is NaN in p v: they become zeros before that. The bytes of such a tile end a phase of `cut_smem` with this parity.
+// written, and 0 times NaN is NaN in p v: they become zeros before that. The bytes of such a tile
+// end a phase of `cut_smem` with this parity.
 template <int COUNT>
 __device__ void copy_keys(
     Vector* tile_smem, const TensorMap& tensor, int key, int keys, int head, int batch, Mbarrier* full_smem,

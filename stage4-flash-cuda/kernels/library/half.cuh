@@ -11,8 +11,6 @@ __device__ __forceinline__ void cp_async_cg_shared_global_16(unsigned target_sme
 }
 
 struct f16 {
-    static constexpr bool IS_BF16 = false;
-
     unsigned short bits;
 
     // d = a b + c, with sums in f32.
@@ -29,8 +27,6 @@ struct f16 {
 };
 
 struct bf16 {
-    static constexpr bool IS_BF16 = true;
-
     unsigned short bits;
 
     static __device__ __forceinline__ void mma_m16n8k16(

@@ -25,7 +25,7 @@ struct Mask {
     long long blocks_row;    // its row stride
     int first_diagonal, last_diagonal;
     int nq;
-    int keys;                // of this sequence: rows of k and v from here on are never used
+    int keys;                // of this sequence: rows of k and v from here on are never read
 
     __device__ Mask(const float* mask, const int* key_lengths, const unsigned* block_mask, const Problem& problem,
                     int batch, int head)
