@@ -38,7 +38,8 @@ fn attention(device: &Device) -> Attention {
     Attention::new(device.stream.context()).unwrap()
 }
 
-/// The shape is spoiled in one way each, or in none.
+/// The shape is spoiled in one way each, or in none. Beside it stand the columns of the kernel for
+/// 9.0, if it is the one that takes the shape; those of the other hang on whether NVRTC is there.
 #[test]
 fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
     let Some(device) = hopper() else { return };
@@ -53,27 +54,21 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
         kv_heads: 1,
         ..SIZES
     });
-    for (what, shape, kernel, columns) in [
-        ("packed", packed, WARPGROUPS, 64),
-        (
-            "sequence first",
-            Shape::sequence_first(SIZES),
-            WARPGROUPS,
-            64,
-        ),
-        ("padded", of(8), WARPGROUPS, 64),
-        ("padded to 128", of(72), WARPGROUPS, 128),
-        ("the largest", of(128), WARPGROUPS, 128),
-        ("rows of 140 bytes", of(70), TENSOR_CORES, 70),
-        ("a large head dimension", of(136), TENSOR_CORES, 136),
+    for (what, shape, columns) in [
+        ("packed", packed, Some(64)),
+        ("sequence first", Shape::sequence_first(SIZES), Some(64)),
+        ("padded", of(8), Some(64)),
+        ("padded to 128", of(72), Some(128)),
+        ("the largest", of(128), Some(128)),
+        ("rows of 140 bytes", of(70), None),
+        ("a large head dimension", of(136), None),
         (
             "rows of q",
             q(Strides {
                 row: 68,
                 ..packed.q
             }),
-            TENSOR_CORES,
-            64,
+            None,
         ),
         (
             "heads of k",
@@ -81,8 +76,7 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
                 head: 8324,
                 ..packed.k
             }),
-            TENSOR_CORES,
-            64,
+            None,
         ),
         (
             "v for all heads",
@@ -90,8 +84,7 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
                 head: 0,
                 ..packed.v
             }),
-            TENSOR_CORES,
-            64,
+            None,
         ),
         (
             "batches of v",
@@ -99,8 +92,7 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
                 batch: 1 << 39,
                 ..packed.v
             }),
-            TENSOR_CORES,
-            64,
+            None,
         ),
         // The stride of an axis of length 1 does not count, and o needs none.
         (
@@ -112,8 +104,7 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
                 },
                 ..one_head
             },
-            WARPGROUPS,
-            64,
+            Some(64),
         ),
         (
             "o",
@@ -124,17 +115,19 @@ fn a_shape_that_suits_no_tensor_map_gets_the_other_kernel() {
                 },
                 ..packed
             },
-            WARPGROUPS,
-            64,
+            Some(64),
         ),
     ] {
         let variant = attention.half_variant(Format::F16, &shape);
         let variant = variant.unwrap_or_else(|error| panic!("{what}: {error}"));
-        assert_eq!(
-            (variant.kernel, variant.head_dim),
-            (kernel, columns),
-            "{what}"
-        );
+        match columns {
+            Some(columns) => assert_eq!(
+                (variant.kernel, variant.head_dim),
+                (WARPGROUPS, columns),
+                "{what}"
+            ),
+            None => assert_eq!(variant.kernel, TENSOR_CORES, "{what}"),
+        }
     }
 }
 
