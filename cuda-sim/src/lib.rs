@@ -38,18 +38,27 @@
 //!
 //! Not here: machine code, a second device, textures, external memory, IPC.
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+#![cfg_attr(target_arch = "wasm32", allow(dead_code, unused_imports))] // what the driver alone uses
+
+#[cfg(not(any(
+    all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"),
+    target_arch = "wasm32"
+)))]
 compile_error!(
     "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
 );
 
 mod device;
+#[cfg(not(target_arch = "wasm32"))]
 mod driver;
 mod exec;
 mod fault;
+#[cfg(not(target_arch = "wasm32"))]
 mod install;
 mod install_error;
 mod jitter;
+mod launch;
+#[cfg(not(target_arch = "wasm32"))]
 mod leaks;
 mod memory;
 mod model;
@@ -57,24 +66,34 @@ mod profile;
 mod program;
 mod ptx;
 mod recorder;
+#[cfg(not(target_arch = "wasm32"))]
 mod report;
 mod settings;
+mod simulator;
+mod status;
 mod sync;
 mod tensor_map;
 pub mod trace;
 
+#[cfg(not(target_arch = "wasm32"))]
 pub use driver::{last_fault, last_launch, take_fault};
+#[cfg(target_arch = "wasm32")]
+pub use exec::take_output;
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
 pub use fault::{
     Agent, BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
     Page, ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead, WaitedBarrier,
 };
+#[cfg(not(target_arch = "wasm32"))]
 pub use install::install;
 pub use install_error::InstallError;
 pub use jitter::set_jitter;
+#[cfg(not(target_arch = "wasm32"))]
 pub use leaks::{Leaks, held, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Phase, Sectors, Wavefronts};
 pub use program::{Remark, op::Class, ptxas_report::Resources, remarks};
 pub use recorder::{MemoryOperations, Recording, Total, profile, record};
 pub use settings::product_memory;
+pub use simulator::{LaunchShape, LoadedModule, Simulator, SimulatorError};
+pub use tensor_map::TensorDescription;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_sim::{Fault, FaultKind, MissingThreads};
+use cuda_sim::Fault;
 
 use crate::unit::{Unit, shown};
 
@@ -42,25 +42,8 @@ impl Sources {
     /// The source lines that a fault names, each after a blank line and a line with its place,
     /// between its neighbours and marked by `>`. Empty if their texts are not here.
     pub fn quotes(&self, fault: &Fault) -> String {
-        let other = match &fault.kind {
-            FaultKind::DivergentBarrier { other } | FaultKind::DifferentBarriers { other } => {
-                other.as_ref()
-            }
-            FaultKind::Race(race) => race.other.source.as_ref(),
-            FaultKind::UninitialisedRead(read) => read.loaded.as_ref(),
-            FaultKind::UnfinishedCopy(copy) => copy.source.as_ref(),
-            _ => None,
-        };
-        let missed = match &fault.missing {
-            Some(MissingThreads::Past(barrier)) => barrier.as_ref(),
-            _ => None,
-        };
-        let places = fault.source.iter().chain(other).chain(missed);
-        let mut places: Vec<&(String, u32)> = places.collect();
-        places.dedup();
-        let quotes = places
-            .into_iter()
-            .filter_map(|(file, line)| self.quote(file, *line));
+        let places = fault.places().into_iter();
+        let quotes = places.filter_map(|(file, line)| self.quote(file, *line));
         quotes.map(|quote| format!("\n{quote}")).collect()
     }
 

@@ -10,8 +10,8 @@ use crate::{
     driver::{
         ffi::{Handle, Result, Status},
         module::FunctionSettings,
-        ptx_target::PtxTarget,
     },
+    launch::PtxTarget,
     program::{Kernel, Module},
     sync::lock,
 };

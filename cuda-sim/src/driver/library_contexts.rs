@@ -61,10 +61,10 @@ impl Driver {
         }
         let module = self.module_of(&*self.libraries.get(kernel.library)?)?;
         let name = &kernel.kernel.name;
-        let placed = module
-            .module
-            .kernel(name)
-            .ok_or_else(|| Status::NotFound.error(format!("the library has no kernel `{name}`")))?;
+        let placed =
+            module.placed.module.kernel(name).ok_or_else(|| {
+                Status::NotFound.error(format!("the library has no kernel `{name}`"))
+            })?;
         let settings = Arc::clone(&kernel.settings);
         let new = self
             .functions

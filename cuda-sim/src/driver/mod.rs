@@ -8,7 +8,7 @@
 //! - `submit`: submits operations; the default stream's order
 //! - `state`: the one global value, with a table per kind of object
 //! - `forked`: refuses calls in a child of `fork`
-//! - `context`, `module`, `library`, `linker`, `pool`, `ptx_target`, `registered`: objects that
+//! - `context`, `module`, `library`, `linker`, `pool`, `registered`: objects that
 //!   handles stand for
 //! - `library_contexts`: modules and functions of libraries
 //! - `streams`: streams, what they execute, events, captures, graphs, modelled time
@@ -25,7 +25,6 @@ mod library_contexts;
 mod linker;
 mod module;
 mod pool;
-mod ptx_target;
 mod registered;
 mod state;
 mod streams;

@@ -1,7 +1,7 @@
 //! Loaded modules and their kernels.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     ffi::{CStr, CString},
     sync::{
         Arc, Mutex,
@@ -10,10 +10,10 @@ use std::{
 };
 
 use crate::{
-    device::{MAX_THREADS_PER_BLOCK, SHARED_PER_BLOCK},
-    driver::{ffi::Handle, ptx_target::PtxTarget},
-    program::{Kernel, Module},
-    settings::device,
+    device::SHARED_PER_BLOCK,
+    driver::ffi::Handle,
+    launch::{PlacedModule, PtxTarget},
+    program::Kernel,
 };
 
 /// A loaded module.
@@ -22,13 +22,9 @@ pub(crate) struct LoadedModule {
     pub(crate) context: Handle,
     /// The library that it was loaded for, and goes with.
     pub(crate) library: Option<Handle>,
-    pub(crate) module: Module,
-    /// Address and size in bytes of each variable, by name. Sorted: variables are freed in the same
-    /// order on every run, so that later allocations have the same addresses.
-    pub(crate) variables: BTreeMap<String, (u64, u64)>,
+    pub(crate) placed: PlacedModule,
     /// Handles of the functions that `cuModuleGetFunction` returned, by name.
     pub(crate) functions: Mutex<HashMap<String, Handle>>,
-    pub(crate) target: PtxTarget,
 }
 
 /// A kernel that `cuModuleGetFunction` returned.
@@ -82,31 +78,8 @@ impl Function {
             context: module.context,
             module: module.handle,
             kernel,
-            target: module.target,
+            target: module.placed.target,
             settings,
         }
     }
-
-    /// Maximum threads per block, by the kernel's `__launch_bounds__` and the device.
-    pub(crate) fn bound(&self) -> u32 {
-        bound(&self.kernel)
-    }
-
-    /// Maximum threads per block, by the kernel's registers too.
-    pub(crate) fn max_threads(&self) -> u32 {
-        max_threads(&self.kernel)
-    }
-}
-
-/// Maximum threads per block of a kernel, by its `__launch_bounds__` and the device.
-fn bound(kernel: &Kernel) -> u32 {
-    match kernel.max_threads {
-        0 => MAX_THREADS_PER_BLOCK,
-        bound => bound.min(MAX_THREADS_PER_BLOCK),
-    }
-}
-
-/// Maximum threads per block of a kernel, by its registers too.
-pub(crate) fn max_threads(kernel: &Kernel) -> u32 {
-    bound(kernel).min(device().max_threads(kernel.registers()))
 }

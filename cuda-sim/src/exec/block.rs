@@ -193,7 +193,7 @@ impl Block {
                     return Ok(Progress::Waiting);
                 }
                 ready = true;
-                let rests = self.warps[w].rests();
+                let rests = kernel.has_roles && self.warps[w].rests();
                 let waits = rests || self.warps[w].phase_wait().is_some();
                 let before = waits.then(|| self.warps[w].state());
                 let is_traced = worker.tracer.as_ref().is_some_and(|t| t.is_of(self.index));

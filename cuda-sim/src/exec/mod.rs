@@ -36,6 +36,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use launch::Launch;
+#[cfg(target_arch = "wasm32")]
+pub use printed::take_output;
 
 use crate::fault::Fault;
 use crate::profile::Record;

@@ -484,6 +484,32 @@ impl Nearest {
 }
 
 impl Fault {
+    /// The source lines that it names, file and number: its own, that of the other side of a race or
+    /// of what is in flight, that of a barrier which threads have missed.
+    pub fn places(&self) -> Vec<&(String, u32)> {
+        let other = match &self.kind {
+            FaultKind::DivergentBarrier { other }
+            | FaultKind::DifferentBarriers { other }
+            | FaultKind::WarpgroupOutOfStep { other, .. } => other.as_ref(),
+            FaultKind::Race(race) | FaultKind::MissingProxyFence(race) => {
+                race.other.source.as_ref()
+            }
+            FaultKind::UninitialisedRead(read) => read.loaded.as_ref(),
+            FaultKind::UnfinishedCopy(copy) => copy.source.as_ref(),
+            FaultKind::ProductInFlight(register) => register.product.as_ref(),
+            FaultKind::MissingProductFence { access, .. } => access.as_ref(),
+            _ => None,
+        };
+        let missed = match &self.missing {
+            Some(MissingThreads::Past(barrier)) => barrier.as_ref(),
+            _ => None,
+        };
+        let places = self.source.iter().chain(other).chain(missed);
+        let mut places: Vec<&(String, u32)> = places.collect();
+        places.dedup();
+        places
+    }
+
     /// The CUDA error that a GPU would report (values of `CUresult`).
     pub fn cuda_error(&self) -> u32 {
         match self.kind {

@@ -39,7 +39,7 @@ const FULL: usize = 1 << 30;
 
 impl UndoLog {
     /// Notes `words` words from `address` on, which `block` is about to write.
-    #[inline]
+    #[inline(always)] // on the path of every store
     pub(crate) fn log(&mut self, map: &WrittenBytes, block: u64, address: u64, words: u32) {
         let written = match map.written_of(address, 4 * u64::from(words)) {
             Some(true) => WHOLE,

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::memory::pages::{self, PAGE, map, prefer_large, unmap};
+
 /// A range of zeros, whose pages exist once they are used.
 pub(crate) struct ZeroedRange {
     mapping: u64,
@@ -10,8 +12,6 @@ pub(crate) struct ZeroedRange {
     start: u64,
     bytes: u64,
 }
-
-const PAGE: u64 = 4096;
 
 /// Distance in a page between the first records of ranges that are used together.
 const STAGGER: u64 = 13 * 64;
@@ -24,17 +24,9 @@ impl ZeroedRange {
     /// data cache"): the race detector took 1.9 times as long.
     pub(crate) fn reserve(bytes: u64, nth: u64) -> io::Result<ZeroedRange> {
         let mapped = bytes + PAGE;
-        let mapping = map(0, mapped, 0)?;
-        // In pages of 2 MiB, if the operating system has them: with small ones a kernel that
-        // touches fresh memory spends much of its time in page faults.
+        let mapping = map(mapped)?;
         // SAFETY: the range is the mapping just made.
-        unsafe {
-            libc::madvise(
-                mapping as *mut libc::c_void,
-                mapped as usize,
-                libc::MADV_HUGEPAGE,
-            )
-        };
+        unsafe { prefer_large(mapping, mapped) };
         Ok(ZeroedRange {
             mapping,
             mapped,
@@ -65,35 +57,15 @@ impl ZeroedRange {
 
     /// Makes all of it zero again.
     pub(crate) fn clear(&self) {
-        // SAFETY: the range is a private anonymous mapping of this value; its pages read as zero
-        // afterwards.
-        unsafe {
-            libc::madvise(
-                self.mapping as *mut libc::c_void,
-                self.mapped as usize,
-                libc::MADV_DONTNEED,
-            )
-        };
+        // SAFETY: the range is the mapping of this value, which hands out atomics alone, and those
+        // read zeros afterwards.
+        unsafe { pages::clear(self.mapping, self.mapped) };
     }
 }
 
 impl Drop for ZeroedRange {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's own, and no slice of it outlives the value.
-        unsafe { libc::munmap(self.mapping as *mut libc::c_void, self.mapped as usize) };
-    }
-}
-
-/// Maps so many bytes of zeros, at an address if it is given and `flags` ask for it.
-pub(super) fn map(hint: u64, bytes: u64, flags: libc::c_int) -> io::Result<u64> {
-    let (at, length) = (hint as *mut libc::c_void, bytes as usize);
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: an anonymous mapping; neither MAP_FIXED_NOREPLACE nor a null hint replaces a mapping
-    // that exists.
-    let at = unsafe { libc::mmap(at, length, protection, flags, -1, 0) };
-    match at {
-        libc::MAP_FAILED => Err(io::Error::last_os_error()),
-        at => Ok(at as u64),
+        unsafe { unmap(self.mapping, self.mapped) };
     }
 }

@@ -8,10 +8,11 @@ use super::analysis::phases::Phases;
 use super::instruction::{Constant, Instruction};
 use super::op::{Flow, R, Special};
 use super::ptxas_report::Resources;
-use crate::device::{REGISTERS, WARP_SIZE};
+use crate::device::{MAX_THREADS_PER_BLOCK, REGISTERS, WARP_SIZE};
 use crate::exec::register_pool::STEP;
 use crate::fault::FaultKind;
 use crate::ptx::SourceLine;
+use crate::settings::device;
 
 /// A kernel, ready to run.
 #[derive(Debug)]
@@ -141,6 +142,19 @@ impl Kernel {
     /// Registers per thread; 0 if the compiler's report is missing.
     pub(crate) fn registers(&self) -> u32 {
         self.resources.map_or(0, |resources| resources.registers)
+    }
+
+    /// Maximum threads per block, by its `__launch_bounds__` and the device.
+    pub(crate) fn bound(&self) -> u32 {
+        match self.max_threads {
+            0 => MAX_THREADS_PER_BLOCK,
+            bound => bound.min(MAX_THREADS_PER_BLOCK),
+        }
+    }
+
+    /// Maximum threads per block, by its registers too.
+    pub(crate) fn threads_that_fit(&self) -> u32 {
+        self.bound().min(device().max_threads(self.registers()))
     }
 
     /// Registers per thread with which a block of so many warps starts: of the compiler's report,

@@ -1,4 +1,4 @@
-//! Kernel launches: the checks that CUDA makes, and the parameters.
+//! Kernel launches and their parameters.
 
 use std::{
     ffi::c_void,
@@ -13,166 +13,22 @@ use crate::{
         ffi::{Code, Error, Handle, In, Out, Result, Status, guard},
         module::Function,
         state::{Driver, driver},
-        streams::{Operation, PreparedLaunch},
+        streams::Operation,
     },
-    program::Kernel,
+    launch::{Limits, PreparedLaunch, Shape, check_block},
     settings::device,
 };
 
-/// The shape of a launch, as the exported functions get it.
-#[derive(Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    /// In bytes.
-    pub(super) dynamic_shared: u32,
-    /// All its blocks must be resident at the same time.
-    pub(super) cooperative: bool,
-    /// Blocks of a cluster, if the launch states it.
-    pub(super) cluster: Option<[u32; 3]>,
-}
-
-fn fits(sizes: [u32; 3], limits: [u32; 3]) -> bool {
-    sizes
-        .iter()
-        .zip(limits)
-        .all(|(&size, limit)| (1..=limit).contains(&size))
-}
-
-/// Threads of a block of this shape, or an error if it exceeds the limits of the device or of the
-/// kernel's `__launch_bounds__`.
-fn check_block(function: &Function, block: [u32; 3]) -> Result<u64> {
-    let threads = block.iter().map(|&size| u64::from(size)).product::<u64>();
-    if !fits(block, device::MAX_BLOCK) || threads > u64::from(function.bound()) {
-        return Err(Error::value(format!(
-            "launch of `{}`: blocks of {block:?} threads; each must be at least 1 and at most {:?}, \
-             and all together at most {}",
-            function.kernel.name,
-            device::MAX_BLOCK,
-            function.bound()
-        )));
-    }
-    Ok(threads)
-}
-
-/// Blocks that a cluster of the kernel may have.
-fn max_cluster(function: &Function) -> u32 {
-    match function.settings.large_clusters.load(Relaxed) {
-        true => device::MAX_CLUSTER,
-        false => device::PORTABLE_CLUSTER,
-    }
-}
-
-impl Shape {
-    /// An error if it exceeds the limits of the device or of the kernel.
-    fn check(&self, function: &Function) -> Result {
-        let name = &function.kernel.name;
-        let Shape {
-            grid,
-            block,
-            dynamic_shared,
-            cooperative,
-            cluster: _,
-        } = *self;
-        if !fits(grid, device::MAX_GRID) {
-            return Err(Error::value(format!(
-                "launch of `{name}`: a grid of {grid:?} blocks; each must be at least 1 and at most {:?}",
-                device::MAX_GRID
-            )));
+impl Function {
+    /// Limits of its launches.
+    fn limits(&self) -> Limits {
+        Limits {
+            dynamic_shared: self.settings.max_dynamic_shared.load(Relaxed),
+            cluster: match self.settings.large_clusters.load(Relaxed) {
+                true => device::MAX_CLUSTER,
+                false => device::PORTABLE_CLUSTER,
+            },
         }
-        let threads = check_block(function, block)?;
-        let most = function.max_threads();
-        if threads > u64::from(most) {
-            let text = format!(
-                "launch of `{name}`: blocks of {threads} threads with {} registers each; with so many, {} runs blocks \
-                 of at most {most} threads ({} registers a multiprocessor): smaller blocks, or \
-                 __launch_bounds__({threads}) so that the compiler uses fewer",
-                function.kernel.registers(),
-                device().full_name(),
-                device::REGISTERS,
-            );
-            return Err(Status::LaunchOutOfResources.error(text));
-        }
-        let most = function.settings.max_dynamic_shared.load(Relaxed);
-        if dynamic_shared > most {
-            return Err(Error::value(format!(
-                "launch of `{name}`: {dynamic_shared} bytes of dynamic shared memory; at most {most} unless \
-                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES is set to more"
-            )));
-        }
-        self.cluster(function)?;
-        let (blocks, resident) = (self.blocks(), self.resident_blocks(&function.kernel));
-        if cooperative && blocks > resident {
-            return Err(Status::CooperativeLaunchTooLarge.error(format!(
-                "cooperative launch of `{name}`: {blocks} blocks; {} runs at most {resident} of {threads} threads, {} \
-                 registers each and {} bytes of shared memory at the same time",
-                device().full_name(),
-                function.kernel.registers(),
-                function.kernel.shared_bytes + dynamic_shared,
-            )));
-        }
-        Ok(())
-    }
-
-    /// Blocks of a cluster: what the launch or the kernel states.
-    fn cluster(&self, function: &Function) -> Result<[u32; 3]> {
-        let name = &function.kernel.name;
-        let own = function.kernel.cluster;
-        let cluster = self.cluster.or(own).unwrap_or([1; 3]);
-        let size = cluster
-            .iter()
-            .fold(1, |size: u64, &n| size.saturating_mul(n.into()));
-        let most = max_cluster(function);
-        let divides = |(&blocks, &of): (&u32, &u32)| of > 0 && blocks.is_multiple_of(of);
-        if own.is_some_and(|own| own != cluster)
-            || !(1..=u64::from(most)).contains(&size)
-            || !self.grid.iter().zip(&cluster).all(divides)
-        {
-            let own = own.map_or(String::new(), |own| {
-                format!(", and is compiled for {own:?}")
-            });
-            return Err(Status::InvalidClusterSize.error(format!(
-                "launch of `{name}`: clusters of {cluster:?} blocks in a grid of {:?}; a cluster has at most {most} \
-                 blocks, and divides the grid{own}",
-                self.grid
-            )));
-        }
-        if size > 1 && device().capability.number < 90 {
-            return Err(Error::unsupported(
-                "clusters of blocks below compute capability 9.0",
-            ));
-        }
-        Ok(cluster)
-    }
-
-    fn blocks(&self) -> u64 {
-        self.grid.iter().map(|&blocks| u64::from(blocks)).product()
-    }
-
-    /// Blocks that the device runs at the same time.
-    fn resident_blocks(&self, kernel: &Kernel) -> u64 {
-        let threads: u32 = self.block.iter().product();
-        let shared = u64::from(kernel.shared_bytes) + u64::from(self.dynamic_shared);
-        let fit = device().resident_blocks(threads, kernel.registers(), shared);
-        u64::from(fit) * u64::from(device().multiprocessors)
-    }
-
-    /// An error if local memory of the threads that the device runs at the same time exceeds the
-    /// `free` bytes of device memory, where a GPU has it.
-    fn check_local_memory(&self, kernel: &Kernel, free: u64) -> Result {
-        let threads: u32 = self.block.iter().product();
-        let fit = self.resident_blocks(kernel).min(self.blocks());
-        let resident = fit * u64::from(threads.next_multiple_of(32));
-        let needed = resident * u64::from(kernel.local_bytes);
-        if needed <= free {
-            return Ok(());
-        }
-        let text = format!(
-            "launch of `{}`: {needed} bytes of local memory ({} for each of {resident} threads that run at the same \
-             time), {free} bytes of simulated device memory are free",
-            kernel.name, kernel.local_bytes
-        );
-        Err(Status::OutOfMemory.error(text))
     }
 }
 
@@ -202,10 +58,10 @@ pub(super) fn prepare(
     params: *const *const c_void,
     extra: *const *const c_void,
 ) -> Result<PreparedLaunch> {
-    shape.check(function)?;
-    shape.check_local_memory(&function.kernel, driver.arena.usage().0)?;
-    let cluster = shape.cluster(function)?;
     let kernel = &function.kernel;
+    shape.check(kernel, function.limits())?;
+    shape.check_local_memory(kernel, driver.arena.usage().0)?;
+    let cluster = shape.cluster(kernel, function.limits())?;
     let params = if extra.is_null() {
         parameters::from_pointers(kernel, params)?
     } else if params.is_null() {
@@ -266,7 +122,7 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(function: Handle, x: i32, y: i32, z
     guard(|| {
         let function = driver()?.function(function)?;
         let block = [x, y, z].map(|size| u32::try_from(size).unwrap_or(0));
-        check_block(&function, block).map(drop)
+        check_block(&function.kernel, block).map(drop)
     })
 }
 
@@ -383,8 +239,12 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     guard(|| {
         let function = driver()?.function(function)?;
         let shape = config.get("config")?.shape()?;
-        shape.check(&function)?;
-        let size = shape.cluster(&function)?.iter().product::<u32>();
+        let limits = function.limits();
+        shape.check(&function.kernel, limits)?;
+        let size = shape
+            .cluster(&function.kernel, limits)?
+            .iter()
+            .product::<u32>();
         let resident = shape.resident_blocks(&function.kernel) / u64::from(size);
         clusters.set("numClusters", resident as i32)
     })
@@ -399,10 +259,11 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
 ) -> Code {
     guard(|| {
         let function = driver()?.function(function)?;
-        config.get("config")?.shape()?.check(&function)?;
+        let shape = config.get("config")?.shape()?;
+        shape.check(&function.kernel, function.limits())?;
         let most = match device().capability.number < 90 {
             true => 1,
-            false => max_cluster(&function),
+            false => function.limits().cluster,
         };
         size.set("clusterSize", most as i32)
     })

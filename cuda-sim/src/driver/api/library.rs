@@ -8,7 +8,7 @@ use crate::driver::{
         device::check_device,
         image::{text_at, text_of_file},
         jit_log::JitLog,
-        module::{function_attribute, param_info, set_function_attribute, unload, variable},
+        module::{function_attribute, param_info, set_function_attribute, unload},
     },
     ffi::{Code, Handle, In, Out, Result, Status, Text, guard},
     library::Library,
@@ -149,7 +149,10 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     guard(|| {
         let driver = driver()?;
         let library = driver.libraries.get(library)?;
-        let (start, size) = variable(&*driver.module_of(&library)?, &name.get("name")?)?;
+        let (start, size) = driver
+            .module_of(&library)?
+            .placed
+            .variable(&name.get("name")?)?;
         addr.set_if_given(start);
         bytes.set_if_given(size as usize);
         Ok(())

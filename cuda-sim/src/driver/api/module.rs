@@ -1,9 +1,7 @@
 //! Modules, their variables and their kernels.
 
 use std::{
-    collections::BTreeMap,
     ffi::c_char,
-    ptr,
     sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
@@ -15,12 +13,11 @@ use crate::{
             jit_log::JitLog,
         },
         ffi::{Code, Error, Handle, In, Out, Result, Status, Text, guard},
-        module::{Function, FunctionSettings, LoadedModule, max_threads},
-        ptx_target::PtxTarget,
+        module::{Function, FunctionSettings, LoadedModule},
         state::{Driver, driver},
     },
-    memory::arena::{Kind, Owner},
-    program::{Kernel, Module},
+    launch::{PlacedModule, PtxTarget},
+    program::Kernel,
     settings::device,
     sync::lock,
 };
@@ -40,52 +37,14 @@ impl Driver {
 /// See [`Driver::load_module`].
 fn load(driver: &Driver, ptx: &str, library: Option<Handle>) -> Result<Arc<LoadedModule>> {
     let context = driver.current()?.handle;
-    let target = PtxTarget::declared_in(ptx);
-    target.check()?;
-    let mut module =
-        Module::load(ptx).map_err(|error| Status::InvalidPtx.error(error.to_string()))?;
-    let owner = Owner {
-        kind: Kind::Variable,
-        context,
-        pool: 0,
-    };
-    let mut variables = BTreeMap::new();
-    let mut addresses = Vec::new();
-    for variable in module.variables() {
-        match driver.arena.allocate(variable.bytes.max(1), owner) {
-            Ok(addr) => {
-                addresses.push(addr);
-                variables.insert(variable.name.clone(), (addr, variable.bytes));
-            }
-            Err(error) => {
-                free_variables(driver, addresses);
-                return Err(error.into());
-            }
-        }
-    }
-    for (addr, image) in module.place(&addresses) {
-        driver
-            .arena
-            .check_range("a variable's initial value", addr, image.len() as u64)?;
-        // SAFETY: the range was just allocated and checked, and no kernel has its address yet.
-        unsafe { ptr::copy_nonoverlapping(image.as_ptr(), addr as *mut u8, image.len()) };
-    }
+    let placed = PlacedModule::load(&driver.arena, context, ptx)?;
     Ok(driver.modules.insert(|handle| LoadedModule {
         handle,
         context,
         library,
-        module,
-        variables,
+        placed,
         functions: Mutex::default(),
-        target,
     }))
-}
-
-fn free_variables(driver: &Driver, addresses: impl IntoIterator<Item = u64>) {
-    for addr in addresses {
-        // Each was allocated by `load`, and only this frees it: it cannot fail.
-        let _ = driver.arena.free(addr, &[Kind::Variable]);
-    }
 }
 
 /// Loads a module from a file of PTX.
@@ -159,7 +118,7 @@ pub(super) fn unload(driver: &Driver, module: &LoadedModule) -> Result {
     driver
         .functions
         .drain(|function| function.module == module.handle);
-    free_variables(driver, module.variables.values().map(|&(addr, _)| addr));
+    module.placed.free(&driver.arena);
     Ok(())
 }
 
@@ -193,11 +152,7 @@ fn named(driver: &Driver, module: &LoadedModule, name: &str) -> Result<Handle> {
     if let Some(&handle) = known.get(name) {
         return Ok(handle);
     }
-    let kernel = module.module.kernel(name).ok_or_else(|| {
-        Status::NotFound.error(format!(
-            "the module has no kernel `{name}` (is it `extern \"C\" __global__`?)"
-        ))
-    })?;
+    let kernel = module.placed.kernel(name)?;
     let settings = FunctionSettings::new(&kernel);
     let new = driver
         .functions
@@ -211,7 +166,7 @@ fn named(driver: &Driver, module: &LoadedModule, name: &str) -> Result<Handle> {
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: Out<u32>, module: Handle) -> Code {
     guard(|| {
         let module = driver()?.modules.get(module)?;
-        count.set("count", module.module.kernels().len() as u32)
+        count.set("count", module.placed.module.kernels().len() as u32)
     })
 }
 
@@ -225,7 +180,12 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     guard(|| {
         let driver = driver()?;
         let module = driver.modules.get(module)?;
-        let kernels = module.module.kernels().into_iter().take(count as usize);
+        let kernels = module
+            .placed
+            .module
+            .kernels()
+            .into_iter()
+            .take(count as usize);
         let found: Result<Vec<_>> = kernels
             .map(|kernel| named(driver, &module, &kernel.name))
             .collect();
@@ -243,19 +203,10 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
 ) -> Code {
     guard(|| {
         let module = driver()?.modules.get(module)?;
-        let (start, size) = variable(&module, &name.get("name")?)?;
+        let (start, size) = module.placed.variable(&name.get("name")?)?;
         addr.set_if_given(start);
         bytes.set_if_given(size as usize);
         Ok(())
-    })
-}
-
-/// Address and size in bytes of a module's variable.
-pub(super) fn variable(module: &LoadedModule, name: &str) -> Result<(u64, u64)> {
-    module.variables.get(name).copied().ok_or_else(|| {
-        Status::NotFound.error(format!(
-            "the module has no variable `{name}` in global or constant memory"
-        ))
     })
 }
 
@@ -306,7 +257,7 @@ pub(super) fn function_attribute(
     attribute: u32,
 ) -> Result<i32> {
     Ok(match attribute {
-        attribute::MAX_THREADS_PER_BLOCK => max_threads(kernel) as i32,
+        attribute::MAX_THREADS_PER_BLOCK => kernel.threads_that_fit() as i32,
         attribute::SHARED_SIZE_BYTES => kernel.shared_bytes as i32,
         attribute::LOCAL_SIZE_BYTES => {
             let spilled = kernel.resources.map_or(0, |report| report.spill_stores);

@@ -22,7 +22,7 @@ const FLAGS: u32 = 1;
 /// Blocks of `threads` threads and `dynamic` bytes of dynamic shared memory that fit on a
 /// multiprocessor; 0 if none.
 fn resident_blocks(function: &Function, threads: u32, dynamic: usize) -> u32 {
-    if threads > function.max_threads() {
+    if threads > function.kernel.threads_that_fit() {
         return 0;
     }
     let kernel = &function.kernel;
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         let function = driver()?.function(function)?;
         check_flags(flags)?;
         grid.check("minGridSize")?;
-        let most = function.max_threads();
+        let most = function.kernel.threads_that_fit();
         let most = u32::try_from(limit)
             .ok()
             .filter(|&limit| limit > 0)

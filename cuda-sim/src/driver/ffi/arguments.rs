@@ -9,7 +9,7 @@
 
 use std::ffi::CStr;
 
-use super::status::{Error, Result};
+use crate::status::{Error, Result};
 
 fn null(argument: &str) -> Error {
     Error::value(format!("{argument} is null"))

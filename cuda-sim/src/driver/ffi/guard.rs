@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
-use super::status::{Code, Error, Result, Status};
+use crate::status::{Code, Error, Result, Status};
 use crate::{
     fault::Fault,
     profile::{LaunchProfile, Record},

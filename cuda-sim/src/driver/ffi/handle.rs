@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::{
-    driver::ffi::status::{Error, Result, Status},
+    status::{Error, Result, Status},
     sync::lock,
 };
 

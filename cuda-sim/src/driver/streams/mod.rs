@@ -6,7 +6,7 @@
 //! - `stream`: order of operations, worker thread; `progress`: operations that have ended, and
 //!   their first error
 //! - `operation`: what streams execute, as data; `rows`: the bytes of a copy
-//! - `launch`: a kernel launch; `host_function`: a host callback
+//! - `host_function`: a host callback
 //! - `event`, `capture`, `graph`, `user_object`: CUDA's objects of those names
 //! - `nested`: operations of a graph that is instantiated, or whose launch was captured
 //! - `clock`: modelled time
@@ -21,7 +21,6 @@ mod capture;
 mod event;
 mod graph;
 mod host_function;
-mod launch;
 mod nested;
 mod operation;
 mod progress;
@@ -33,7 +32,6 @@ pub(crate) use capture::{Capture, RELAXED};
 pub(crate) use event::Event;
 pub(crate) use graph::{Allocations, Executable, Graph, Node, NodeKind};
 pub(crate) use host_function::{HostAddress, HostFunction, in_host_function};
-pub(crate) use launch::PreparedLaunch;
 pub(crate) use operation::{Operation, Source};
 pub(crate) use progress::{Progress, not_ready};
 pub(crate) use rows::{Distances, Rows};

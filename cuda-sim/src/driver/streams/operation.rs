@@ -7,12 +7,12 @@ use super::{
     clock::Moment,
     event::Event,
     host_function::{HostAddress, HostFunction, run_host_function},
-    launch::{PreparedLaunch, Submission},
     nested::Nested,
     rows::Rows,
 };
 use crate::{
     driver::ffi::Result,
+    launch::{PreparedLaunch, Submission},
     memory::arena::{Arena, Kind},
     model,
     profile::Record,

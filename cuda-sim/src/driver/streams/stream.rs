@@ -15,12 +15,11 @@ use std::{
     thread,
 };
 
-use super::{
-    capture::Capture, clock::Moment, launch::Submission, operation::Operation, progress::Progress,
-};
+use super::{capture::Capture, clock::Moment, operation::Operation, progress::Progress};
 
 use crate::{
     driver::ffi::{Handle, Result, Status, catch, keep_launch},
+    launch::Submission,
     memory::arena::Arena,
     sync::lock,
 };

@@ -148,7 +148,16 @@ impl Engines {
 
     /// The latest time before the first operation that one who has `seen` these does not know:
     /// `None` if it knows all.
+    #[inline(always)]
     pub(super) fn known_until(&self, seen: &WarpTimes) -> Option<u32> {
+        // Most kernels have no engines, and all barriers ask.
+        match self.places.is_empty() {
+            true => None,
+            false => self.known_until_of_places(seen),
+        }
+    }
+
+    fn known_until_of_places(&self, seen: &WarpTimes) -> Option<u32> {
         let until = |(i, place): (usize, &Place)| {
             let seen = seen[self.first + i];
             let unknown = place.begun.iter().position(|&time| time > seen)?;

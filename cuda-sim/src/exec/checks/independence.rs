@@ -128,8 +128,11 @@ impl IndependenceProof {
     ) -> bool {
         let words = words_of(records.shadow, access.warp, run, at);
         let bounds = self.bounds(records, run);
-        Shadow::stretch(at, words.words) == words.words
-            && records.shadow.alone(at, || bounds.record_reads(words))
+        if Shadow::stretch(at, words.words) != words.words {
+            return false;
+        }
+        let _locked = records.shadow.lock(at);
+        bounds.record_reads(words)
     }
 
     #[inline(always)]
@@ -163,21 +166,26 @@ impl IndependenceProof {
         let at = records.shadow.word(address);
         let words = words_of(records.shadow, access.warp, run, at);
         let bounds = self.bounds(records, run);
-        if !run.shared && bounds.writes_on_record(words) {
+        if run.shared {
+            return false;
+        }
+        if bounds.writes_on_record(words) {
             return true;
         }
-        if !run.shared
-            && Shadow::stretch(at, words.words) == words.words
-            && let Some(first) = records.shadow.alone(at, || bounds.record_writes(words))
-        {
-            if first {
-                let undo_log = &mut self.undo_log;
-                undo_log.log(&records.shadow.bytes, self.block, address, run.words);
-                self.in_doubt |= undo_log.is_full();
-            }
-            return true;
+        if Shadow::stretch(at, words.words) != words.words {
+            return false;
         }
-        false
+        let locked = records.shadow.lock(at);
+        let Some(first) = bounds.record_writes(words) else {
+            return false;
+        };
+        drop(locked);
+        if first {
+            let undo_log = &mut self.undo_log;
+            undo_log.log(&records.shadow.bytes, self.block, address, run.words);
+            self.in_doubt |= undo_log.is_full();
+        }
+        true
     }
 
     pub(crate) fn read_bytes(

@@ -238,9 +238,22 @@ impl HostSimd for Portable {
 /// The words are readable and aligned.
 #[inline(always)]
 pub(crate) unsafe fn copy_words(address: u64, to: &mut [MaybeUninit<u32>]) {
+    // SAFETY: promised by the caller.
+    let done = unsafe { copy_eights(address, to) };
+    for (at, word) in (address..).step_by(4).zip(to).skip(done) {
+        // SAFETY: promised by the caller.
+        word.write(unsafe { u32::load(at) });
+    }
+}
+
+/// Copies as many of the words as vector instructions can, and gives their number.
+///
+/// # Safety
+/// As for [`copy_words`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+unsafe fn copy_eights(address: u64, to: &mut [MaybeUninit<u32>]) -> usize {
     let mut done = 0;
-    // Miri does not run assembly.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     while to.len() - done >= 8 {
         let from = address + 4 * done as u64;
         let eight = &mut to[done..done + 8];
@@ -257,10 +270,17 @@ pub(crate) unsafe fn copy_words(address: u64, to: &mut [MaybeUninit<u32>]) {
         }
         done += 8;
     }
-    for (at, word) in (address..).step_by(4).zip(to).skip(done) {
-        // SAFETY: promised by the caller.
-        word.write(unsafe { u32::load(at) });
-    }
+    done
+}
+
+/// None: other targets have no such instructions here, and Miri runs no assembly.
+///
+/// # Safety
+/// None is needed.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+unsafe fn copy_eights(_address: u64, _to: &mut [MaybeUninit<u32>]) -> usize {
+    0
 }
 
 /// Words that vector instructions move without crossing cache lines.

@@ -58,6 +58,15 @@ pub(super) struct Jump {
 impl Warp {
     /// The runnable fragment that is furthest back. Tired ones only when all others are, too.
     pub(super) fn take_next(&mut self) -> Option<Fragment> {
+        if let [only] = self.fragments[..]
+            && !only.parked
+        {
+            self.fragments.clear();
+            return Some(Fragment {
+                tired: false,
+                ..only
+            });
+        }
         let furthest_back = |fragments: &[Fragment], tired: bool| {
             let runnable = fragments
                 .iter()

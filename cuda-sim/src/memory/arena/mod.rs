@@ -18,7 +18,6 @@ mod address_space;
 mod ranges;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     ops::RangeInclusive,
     ptr,
     sync::{Arc, Mutex},
@@ -47,7 +46,6 @@ const GRAIN: u64 = 256;
 /// From this size on, in bytes, an allocation has whole pages, a gap of this size, and gives its
 /// pages back when freed.
 const LARGE: u64 = 64 << 10;
-const PAGE: u64 = 4096;
 /// Device allocations up to this size, in bytes, are filled with `0xff`.
 const POISON_LIMIT: u64 = 16 << 20;
 /// The quarantine holds at most this many ranges, and this many bytes, but always the range freed
@@ -156,29 +154,19 @@ impl Arena {
     /// An arena in a reserved range of `size` bytes, with device memory of at most `most` bytes.
     fn new((base, shadow): (u64, Shadow), size: u64, most: u64) -> Self {
         let limit = most.min(size / 2);
-        let state = State {
-            allocations: Vec::new(),
-            details: HashMap::new(),
-            quarantine: VecDeque::new(),
-            quarantined: 0,
-            free: BTreeMap::new(),
-            bump: base + LARGE,
-            live: 0,
-            live_by_pool: HashMap::new(),
-            next_id: 1,
-            snapshot: None,
-            next_operation: 1,
-            unfinished: BTreeSet::new(),
-            pending_frees: BTreeMap::new(),
-        };
         Self {
             base,
             size,
             limit,
             short: limit < most,
             shadow: Arc::new(shadow),
-            state: Mutex::new(state),
+            state: Mutex::new(State::new(base)),
         }
+    }
+
+    /// Forgets all allocations, as if nothing had been allocated.
+    pub(crate) fn reset(&mut self) {
+        *lock(&self.state) = State::new(self.base);
     }
 
     /// Device memory in bytes: `(free, total)`.

@@ -5,8 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{ArenaError, GRAIN, Kind, LARGE, Owner, PAGE, QUARANTINE_BYTES, QUARANTINE_RANGES};
+use super::{ArenaError, GRAIN, Kind, LARGE, Owner, QUARANTINE_BYTES, QUARANTINE_RANGES};
 use crate::memory::map::{Allocation, MemoryMap};
+use crate::memory::pages::{self, PAGE};
 
 /// Ranges of the arena.
 pub(super) struct State {
@@ -56,6 +57,25 @@ impl Detail {
 }
 
 impl State {
+    /// Nothing is allocated in an arena that starts at `base`.
+    pub(super) fn new(base: u64) -> State {
+        State {
+            allocations: Vec::new(),
+            details: HashMap::new(),
+            quarantine: VecDeque::new(),
+            quarantined: 0,
+            free: BTreeMap::new(),
+            bump: base + LARGE,
+            live: 0,
+            live_by_pool: HashMap::new(),
+            next_id: 1,
+            snapshot: None,
+            next_operation: 1,
+            unfinished: BTreeSet::new(),
+            pending_frees: BTreeMap::new(),
+        }
+    }
+
     /// The index of the allocation that holds `addr` and that operation number `operation` finds
     /// live, or why there is none.
     pub(super) fn find_live(
@@ -202,15 +222,9 @@ impl State {
 
 /// Gives the pages of a large allocation back to the operating system: the next access finds zeros.
 pub(super) fn give_back(start: u64, span: u64) {
-    // SAFETY: the range is whole pages of the arena's own private anonymous mapping (a large
-    // allocation starts on a page and spans whole pages), and no Rust reference points into it.
-    unsafe {
-        libc::madvise(
-            start as *mut libc::c_void,
-            span as usize,
-            libc::MADV_DONTNEED,
-        )
-    };
+    // SAFETY: the range is whole pages of the arena's own mapping (a large allocation starts on a
+    // page and spans whole pages), and no Rust reference points into it.
+    unsafe { pages::clear(start, span) };
 }
 
 /// Size and alignment of the range of an allocation.

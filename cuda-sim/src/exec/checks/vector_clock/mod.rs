@@ -261,7 +261,10 @@ impl BlockClocks {
             self.proxied[..self.warps]
                 .iter()
                 .for_each(|more| merge_proxied(&mut proxied, more));
-            self.proxied[..self.warps].fill(proxied);
+            // Otherwise none of them knows anything.
+            if proxied.is_some() {
+                self.proxied[..self.warps].fill(proxied);
+            }
             let mut seen = [self.now; 32];
             for engine in self.engines.places() {
                 let rows = self.seen[..self.warps].iter().chain([&passed_on.view]);

@@ -1,7 +1,6 @@
 //! Fragments of matrices in the registers of a warp, as [`crate::program::op::MatrixProduct`] has
 //! them, by rows.
 
-use std::arch::x86_64::{__m128i, _mm_unpackhi_epi16, _mm_unpacklo_epi16};
 use std::mem::transmute;
 
 use crate::exec::lane_mask::FULL;
@@ -128,8 +127,18 @@ pub(super) fn bytes(words: [u32; 4]) -> [u8; 16] {
 }
 
 /// Rows of B of which these are the columns, in 16-bit elements.
+#[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 pub(super) fn rows_of_halves(columns: &[[u32; 4]; 8]) -> [[u16; 8]; 8] {
+    std::array::from_fn(|row| std::array::from_fn(|column| halves(columns[column])[row]))
+}
+
+/// Rows of B of which these are the columns, in 16-bit elements.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) fn rows_of_halves(columns: &[[u32; 4]; 8]) -> [[u16; 8]; 8] {
+    use std::arch::x86_64::{__m128i, _mm_unpackhi_epi16, _mm_unpacklo_epi16};
+
     // SAFETY: both are 128 bytes in which every bit pattern is valid.
     let mut rows: [__m128i; 8] = unsafe { transmute(*columns) };
     // Each pass rotates the six bits of an element's place, row and column, by one. Three exchange

@@ -2,7 +2,13 @@
 //! tensors read.
 //!
 //! CUDA says that their 128 bytes are opaque. The layout is this file's own, with a mark at the
-//! front, so that other bytes are recognised as no tensor map.
+//! front, so that other bytes are recognised as no tensor map. `encode` makes them of a tensor's
+//! description.
+
+mod encode;
+
+pub use encode::TensorDescription;
+pub(crate) use encode::{IMAGE_RANKS, TILED_RANKS, check_multiple, check_rank};
 
 /// Bytes of a tensor map.
 pub(crate) const TENSOR_MAP_BYTES: usize = 128;

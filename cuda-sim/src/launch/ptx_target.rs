@@ -1,8 +1,8 @@
 //! The `.target` of a PTX module, and its check against the device.
 
 use crate::{
-    driver::ffi::{Result, Status},
     settings::device,
+    status::{Result, Status},
 };
 
 /// The architecture that PTX is for.

@@ -1,7 +1,19 @@
 //! Output of the device's `printf`, until the launch ends.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod system;
+#[cfg(target_arch = "wasm32")]
+mod web;
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
+
+#[cfg(not(target_arch = "wasm32"))]
+use system::{notice, write};
+#[cfg(target_arch = "wasm32")]
+pub use web::take_output;
+#[cfg(target_arch = "wasm32")]
+use web::{notice, write};
 
 use crate::sync::lock;
 
@@ -46,7 +58,7 @@ impl Drop for Printed {
     fn drop(&mut self) {
         let messages = std::mem::take(&mut *lock(&self.messages));
         for message in &messages.kept {
-            write(libc::STDOUT_FILENO, message);
+            write(message);
         }
         if messages.lost > 0 {
             let text = format!(
@@ -54,21 +66,7 @@ impl Drop for Printed {
                  (CU_LIMIT_PRINTF_FIFO_SIZE)\n",
                 messages.lost, self.limit
             );
-            write(libc::STDERR_FILENO, text.as_bytes());
-        }
-    }
-}
-
-/// Writes without the standard library: the host program may hold its lock while it waits for the
-/// kernel.
-fn write(descriptor: i32, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        // SAFETY: the bytes are readable, and a closed descriptor is an error code.
-        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
-        // Output that nobody takes is no reason to stop.
-        match usize::try_from(written) {
-            Ok(written @ 1..) => bytes = &bytes[written..],
-            _ => return,
+            notice(text.as_bytes());
         }
     }
 }

@@ -1,7 +1,14 @@
 //! `printf` and `assert` of device code.
 
-use std::ffi::{CString, c_char, c_int};
-use std::ptr;
+#[cfg(not(target_arch = "wasm32"))]
+mod system;
+#[cfg(target_arch = "wasm32")]
+mod web;
+
+#[cfg(not(target_arch = "wasm32"))]
+use system::convert;
+#[cfg(target_arch = "wasm32")]
+use web::convert;
 
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
@@ -133,68 +140,40 @@ impl Spec {
         }
     }
 
-    /// The bytes of an argument's text, by the host's `snprintf`. `string` reads the text at an
-    /// address.
+    /// The bytes of an argument's text. `string` reads the text at an address.
     fn format(&self, value: u64, string: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
         let Spec { start, long, kind } = self;
-        let number = f64::from_bits(value);
-        let number = if number.is_nan() { f64::NAN } else { number };
-        let text = match kind {
-            's' => string(value),
-            'p' => format!("{value:#x}").into_bytes(),
-            _ => Vec::new(),
+        let (conversion, value) = match kind {
+            's' => (format!("{start}s"), Value::Text(string(value))),
+            'p' => {
+                let width = start.split('.').next().unwrap_or(start);
+                let text = format!("{value:#x}").into_bytes();
+                (format!("{width}s"), Value::Text(text))
+            }
+            'c' => (format!("{start}c"), Value::Character(value as u8)),
+            'd' | 'i' if !long => (
+                format!("{start}lld"),
+                Value::Integer(i64::from(value as i32)),
+            ),
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
+                (format!("{start}ll{kind}"), Value::Integer(value as i64))
+            }
+            _ => {
+                let number = f64::from_bits(value);
+                let number = if number.is_nan() { f64::NAN } else { number };
+                (format!("{start}{kind}"), Value::Float(number))
+            }
         };
-        let conversion = match kind {
-            's' => format!("{start}s"),
-            'p' => format!("{}s", start.split('.').next().unwrap_or(start)),
-            'd' | 'i' | 'u' | 'x' | 'X' | 'o' => format!("{start}ll{kind}"),
-            _ => format!("{start}{kind}"),
-        };
-        let value = match kind {
-            'd' | 'i' if !long => i64::from(value as i32),
-            _ => value as i64,
-        };
-        let [conversion, text] =
-            [conversion.into_bytes(), text].map(|text| CString::new(text).unwrap_or_default());
-        let (conversion, text) = (conversion.as_ptr(), text.as_ptr());
-        let write = |to: *mut c_char, room: usize| {
-            // SAFETY: the conversion takes one argument, of the type given here; `to` has room for
-            // that many bytes.
-            let length = unsafe {
-                match kind {
-                    's' | 'p' => libc::snprintf(to, room, conversion, text),
-                    'c' => libc::snprintf(to, room, conversion, value as c_int),
-                    'd' | 'i' | 'u' | 'x' | 'X' | 'o' => {
-                        libc::snprintf(to, room, conversion, value)
-                    }
-                    _ => libc::snprintf(to, room, conversion, number),
-                }
-            };
-            usize::try_from(length).unwrap_or(0)
-        };
-        let mut bytes = in_c_locale(|| {
-            let mut bytes = vec![0u8; write(ptr::null_mut(), 0) + 1];
-            write(bytes.as_mut_ptr().cast(), bytes.len());
-            bytes
-        });
-        bytes.pop(); // the closing NUL
-        bytes
+        convert(conversion, &value)
     }
 }
 
-/// Runs with the locale of C programs that set none: what a kernel prints does not depend on the
-/// program around it.
-fn in_c_locale<T>(work: impl FnOnce() -> T) -> T {
-    // SAFETY: the name is a C string, and the locale, which this thread uses in between, is freed
-    // after its last use.
-    unsafe {
-        let c = libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), ptr::null_mut());
-        let before = libc::uselocale(c);
-        let result = work();
-        libc::uselocale(before);
-        libc::freelocale(c);
-        result
-    }
+/// An argument as a conversion takes it.
+enum Value {
+    Text(Vec<u8>),
+    Character(u8),
+    Integer(i64),
+    Float(f64),
 }
 
 /// A width or precision, at most 1000; `None` if it is no number.

@@ -1,5 +1,5 @@
-//! CUDA's result codes, and the driver's error type: a code, a sentence, and for a kernel fault the
-//! whole fault.
+//! CUDA's result codes, and the error type of the simulator: a code, a sentence, and for a kernel
+//! fault the whole fault.
 
 use std::{any::Any, ffi::CStr, fmt::Display};
 
@@ -8,7 +8,7 @@ use crate::{fault::Fault, memory::arena::ArenaError};
 /// Result code of an exported function: a `CUresult`.
 pub(crate) type Code = u32;
 
-/// Result of the driver's internal functions.
+/// Result of the simulator's internal functions.
 pub(crate) type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 macro_rules! statuses {
@@ -20,7 +20,7 @@ macro_rules! statuses {
 
         impl Status {
             /// All of them.
-            pub(super) const ALL: &[Status] = &[$(Status::$name),*];
+            pub(crate) const ALL: &[Status] = &[$(Status::$name),*];
 
             /// CUDA's name of the code.
             pub(crate) fn name(self) -> &'static CStr {
@@ -101,12 +101,12 @@ impl Status {
     }
 }
 
-/// Error of a driver call.
+/// Error of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Error {
-    pub(super) status: Status,
-    pub(super) text: String,
-    pub(super) fault: Option<Box<Fault>>,
+    pub(crate) status: Status,
+    pub(crate) text: String,
+    pub(crate) fault: Option<Box<Fault>>,
 }
 
 impl Error {
@@ -138,7 +138,7 @@ impl Error {
         &self.text
     }
 
-    pub(super) fn from_panic(payload: &(dyn Any + Send)) -> Self {
+    pub(crate) fn from_panic(payload: &(dyn Any + Send)) -> Self {
         let message = payload
             .downcast_ref::<&str>()
             .copied()

@@ -1,21 +1,21 @@
-//! A kernel launch as an operation of a stream.
+//! A launch that has been checked, and its run with the settings of the thread that asked for it.
 
 use std::sync::Arc;
 
 use crate::{
-    driver::ffi::{Handle, Result},
     exec::{self, Launch, Settings},
     memory::arena::{Arena, Kind, Owner},
     profile::Record,
     program::Kernel,
     recorder::{self, MemoryOperations, Recorder},
+    status::Result,
     trace::{self, Tracing},
 };
 
 /// A launch whose arguments have been checked and copied. A graph runs it many times.
 pub(crate) struct PreparedLaunch {
-    /// The context of the kernel's function.
-    pub(crate) context: Handle,
+    /// The context of the kernel's function; 0 without a driver.
+    pub(crate) context: u64,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) grid: [u32; 3],
     /// Blocks of a cluster.
@@ -90,7 +90,7 @@ impl PreparedLaunch {
     }
 }
 
-/// Submission of an operation: its number, and the settings that the submitting thread had at that
+/// Submission of an operation of a device: its number, and the settings that the submitting thread had at that
 /// time. Launches of a graph have the settings of the graph's launch, not of its capture.
 pub(crate) struct Submission {
     /// Number of the operation among all that were submitted.
@@ -112,7 +112,7 @@ impl Submission {
     }
 
     /// Counts an operation on memory, for the thread that submitted it.
-    pub(super) fn count(&self, add: impl FnOnce(&mut MemoryOperations)) {
+    pub(crate) fn count(&self, add: impl FnOnce(&mut MemoryOperations)) {
         if let Some(recorder) = &self.recorder {
             recorder.count(add);
         }
