@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, error::Error, fs, path::PathBuf, process::Comma
 use cudarc::driver::sys;
 
 const EXPORTED: &str = include_str!("../symbols.txt");
-const STATUS: &str = include_str!("../src/driver/ffi/status.rs");
+const STATUS: &str = include_str!("../src/status.rs");
 
 /// The folder of the cudarc that this workspace builds with.
 fn cudarc() -> Result<PathBuf, Box<dyn Error>> {

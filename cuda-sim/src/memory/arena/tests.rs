@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use super::*;
 
 const MIB: u64 = 1 << 20;

@@ -5,6 +5,8 @@ mod system;
 #[cfg(target_arch = "wasm32")]
 mod web;
 
+#[cfg(all(test, not(target_arch = "wasm32")))]
+pub(super) use system::in_use;
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) use system::{clear, free_addresses, map, map_at, prefer_large, unmap};
 #[cfg(target_arch = "wasm32")]
