@@ -28,7 +28,7 @@
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - [`compile`]: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
-//! - [`reading`]: files that a stranger may have written; [`checkout`]: workspaces around a folder.
+//! - [`checkout`]: workspaces around a folder.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
 //! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a
 //!   warp do; `schedule`: the order in which it runs blocks, and its checks.
@@ -57,7 +57,6 @@ pub mod library_headers;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
-pub mod reading;
 mod report;
 mod schedule;
 pub mod sources;

@@ -50,13 +50,6 @@ impl fmt::Display for Resources {
     }
 }
 
-/// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc
-/// panics.
-pub fn zero_byte(ptx: &str) -> Option<usize> {
-    let (before, _) = ptx.split_once('\0')?;
-    Some(before.matches('\n').count() + 1)
-}
-
 /// The header of a file, before its resource report.
 pub(crate) fn header(unit: &Unit) -> String {
     format!(

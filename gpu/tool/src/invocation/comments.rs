@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use gpu::reading;
-
 use super::argument::Argument;
 use super::error::InvocationError;
 use super::expectation::Expectation;
@@ -222,7 +220,7 @@ fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
     if !folder.join(name).exists() {
         return Ok(());
     }
-    let own = reading::within(folder, name).map(|_| ());
+    let own = gpu_reading::within(folder, name).map(|_| ());
     own.map_err(|reason| format!("{}: {reason}; --arg may name it", name.display()))
 }
 

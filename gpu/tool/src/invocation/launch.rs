@@ -21,7 +21,6 @@ use super::layout::Layout;
 use super::names::readable;
 use super::tensor_map::{self, TensorMap};
 use super::values::Values;
-use gpu::ptx_file::zero_byte;
 use gpu::{Error, refused};
 
 /// The size, in bytes, that all parameters of a kernel may have together: CUDA's limit.
@@ -56,7 +55,7 @@ impl Invocation {
     /// [`InvocationError`]: what is not stated or does not fit the kernel, files that cannot be
     /// read, the driver's refusal.
     pub fn prepare(&self, ctx: &Arc<CudaContext>, ptx: &str) -> Result<Prepared, InvocationError> {
-        if let Some(line) = zero_byte(ptx) {
+        if let Some(line) = gpu_reading::zero_byte(ptx) {
             return Err(InvocationError::ZeroByteInPtx { line });
         }
         let chosen = self.launches.iter().map(|launch| self.choose(launch, ptx));

@@ -61,10 +61,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("cuda-sim-tests", &["cuda-sim"]),
-    ("gpu", &["cuda-sim", "gpu-embed"]),
+    ("gpu", &["cuda-sim", "gpu-embed", "gpu-reading"]),
     ("gpu-embed", &[]),
+    ("gpu-reading", &[]),
     ("gpu-recording", &[]),
-    ("gpu-tool", &["cuda-sim", "gpu", "gpu-recording"]),
+    (
+        "gpu-tool",
+        &["cuda-sim", "gpu", "gpu-reading", "gpu-recording"],
+    ),
     (
         "grade",
         &[
