@@ -8,8 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::error::InvocationError;
-use super::values::{Type, Values};
+use crate::error::InvocationError;
+use crate::values::{Type, Values};
 
 /// The largest file that is read, bytes: as large as the memory of the simulated device.
 const MAX_BYTES: u64 = 4 << 30;
