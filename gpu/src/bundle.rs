@@ -7,7 +7,7 @@ use cudarc::driver::{CudaContext, CudaModule};
 use cudarc::nvrtc::Ptx;
 
 use crate::device::{device_label, refused};
-use crate::ptx_file::{self, Resources, zero_byte};
+use crate::ptx_file::{self, Resources};
 use crate::sources::Sources;
 use crate::unit::{Folder, Unit};
 use crate::{Error, compile};
@@ -104,7 +104,7 @@ impl Bundle {
             });
         }
         let ptx = self.ptx_of(&unit)?;
-        if let Some(line) = zero_byte(&ptx) {
+        if let Some(line) = gpu_reading::zero_byte(&ptx) {
             let file = unit.path();
             return Err(Error::ZeroByteInPtx { file, line });
         }

@@ -3,8 +3,6 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::reading;
-
 /// The folder of this package, where it lies: a build may have reached it by a link.
 pub(crate) fn own_folder() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -37,7 +35,7 @@ pub fn workspace_root(start: &Path) -> Option<PathBuf> {
 /// The folders from `start` upward whose Cargo.toml is a workspace's, the nearest first.
 pub fn workspace_roots(start: &Path) -> impl Iterator<Item = &Path> {
     start.ancestors().filter(|folder| {
-        let manifest = reading::text_within(folder, "Cargo.toml").unwrap_or_default();
+        let manifest = gpu_reading::text_within(folder, "Cargo.toml").unwrap_or_default();
         manifest.lines().any(|line| line.trim() == "[workspace]")
     })
 }

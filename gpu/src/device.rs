@@ -138,13 +138,11 @@ fn lock_choice() -> MutexGuard<'static, Option<Backend>> {
     CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) // it is set in one step
 }
 
-/// The error of a driver's call, with the driver's explanation taken now: the next error may
-/// replace it.
-pub fn refused(operation: &str, code: DriverError) -> Error {
+/// The error of a driver's call.
+pub(crate) fn refused(operation: &str, code: DriverError) -> Error {
     Error::Driver {
         operation: operation.to_owned(),
-        code,
-        message: explanation(&code),
+        refusal: code.into(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cudarc::driver::DriverError;
 
-use crate::checkout;
+use crate::{checkout, explanation};
 
 /// Why a device could not be opened or a kernel not be compiled or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -51,14 +51,12 @@ pub enum Error {
     },
 
     /// The driver refused a call.
-    #[error("{operation}: the driver reports {:?}: {message}", code.0)]
+    #[error("{operation}: {refusal}")]
     Driver {
         /// The operation.
         operation: String,
-        /// The driver's error code.
-        code: DriverError,
-        /// The driver's explanation.
-        message: String,
+        /// The driver's answer.
+        refusal: Refusal,
     },
 
     /// Profiles need the simulator, and this process uses a GPU.
@@ -210,6 +208,26 @@ pub enum Error {
         /// none.
         advice: String,
     },
+}
+
+/// A driver's answer to a call that it refuses, or to a kernel that faults.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the driver reports {:?}: {message}", code.0)]
+pub struct Refusal {
+    /// The driver's error code.
+    pub code: DriverError,
+    /// The driver's explanation, as [`explanation`](crate::explanation) gives it.
+    pub message: String,
+}
+
+impl From<DriverError> for Refusal {
+    /// The explanation is taken now: the next error may replace it.
+    fn from(code: DriverError) -> Refusal {
+        Refusal {
+            code,
+            message: explanation(&code),
+        }
+    }
 }
 
 fn listed(paths: &[PathBuf]) -> String {

@@ -28,12 +28,12 @@
 //! - [`ptx_file`]: the committed PTX file: its header, its resource report, its name.
 //! - [`compile`]: the PTX of a unit: committed, cached, or compiled now;
 //!   [`cache`]: the folder of compiled kernels that are not committed.
-//! - [`reading`]: files that a stranger may have written; [`checkout`]: workspaces around a folder.
+//! - [`checkout`]: workspaces around a folder.
 //! - [`arguments`]: strides, the checks before a launch, copies from and to host memory.
 //! - [`mod@profile`]: counters of launches, from the simulator; [`mod@trace`]: what the lanes of a
 //!   warp do; `schedule`: the order in which it runs blocks, and its checks.
-//! - `error`: [`Error`]; `hint`: advice for kernels that do not compile; `report`: an error as a
-//!   program shows it, with [`sources`].
+//! - `error`: [`Error`], and [`Refusal`], a driver's; `hint`: advice for kernels that do not
+//!   compile; `report`: an error as a program shows it, with [`sources`].
 //!
 //! The program `gpu`, which runs, checks and profiles kernel files and refreshes committed PTX, is
 //! the package `gpu-tool` in `tool/`. Environment: `GPU=cuda|sim` chooses the driver, `NVRTC_PATH`
@@ -57,7 +57,6 @@ pub mod library_headers;
 pub mod nvrtc;
 pub mod profile;
 pub mod ptx_file;
-pub mod reading;
 mod report;
 mod schedule;
 pub mod sources;
@@ -65,10 +64,8 @@ pub mod trace;
 pub mod unit;
 
 pub use bundle::Bundle;
-pub use device::{
-    Backend, backend, context, device_label, device_memory, explanation, refused, simulate,
-};
-pub use error::Error;
+pub use device::{Backend, backend, context, device_label, device_memory, explanation, simulate};
+pub use error::{Error, Refusal};
 pub use report::report;
 pub use schedule::{set_checks, with_budget, with_seed};
 

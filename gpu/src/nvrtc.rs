@@ -13,7 +13,7 @@ use libloading::Library;
 
 use crate::error::with_causes;
 use crate::unit::{Missing, Unit, shown, shown_in};
-use crate::{Error, hint, ptx_file, reading};
+use crate::{Error, hint, ptx_file};
 
 /// A loaded compiler.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Nvrtc {
                 let name = Path::new(&missing.include);
                 folders
                     .iter()
-                    .any(|folder| reading::within(folder, name).is_ok())
+                    .any(|folder| gpu_reading::within(folder, name).is_ok())
             });
         let texts = absent.iter().map(|missing| {
             let Missing {

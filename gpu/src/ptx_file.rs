@@ -50,13 +50,6 @@ impl fmt::Display for Resources {
     }
 }
 
-/// The line, from 1, of the first zero byte: the driver would stop reading there, and cudarc
-/// panics.
-pub fn zero_byte(ptx: &str) -> Option<usize> {
-    let (before, _) = ptx.split_once('\0')?;
-    Some(before.matches('\n').count() + 1)
-}
-
 /// The header of a file, before its resource report.
 pub(crate) fn header(unit: &Unit) -> String {
     format!(
@@ -67,22 +60,11 @@ pub(crate) fn header(unit: &Unit) -> String {
     )
 }
 
-/// The line before PTX that names an instance of a template: `// instance: scale<4> =
-/// _Z5scaleILi4EEvPf`.
+/// The line before PTX that names an instance of a template, for `gpu_launch`: `// instance:
+/// scale<4> = _Z5scaleILi4EEvPf`.
 pub(crate) fn instance_line(instance: &str, name: &str) -> String {
-    format!("{INSTANCE}{instance} = {name}\n")
+    format!("// instance: {instance} = {name}\n")
 }
-
-/// The name in a PTX text of an instance of a template.
-pub fn instance<'a>(text: &'a str, instance: &str) -> Option<&'a str> {
-    let lines = text.lines().take_while(|line| line.starts_with("//"));
-    let mut named = lines.filter_map(|line| line.strip_prefix(INSTANCE)?.split_once(" = "));
-    named
-        .find(|(known, _)| *known == instance)
-        .map(|(_, name)| name)
-}
-
-const INSTANCE: &str = "// instance: ";
 
 /// The file's name: the kernel file's stem, then its constants, like `gemm-TILE_16.ptx`.
 pub fn name(unit: &Unit) -> String {

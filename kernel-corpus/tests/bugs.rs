@@ -1,12 +1,12 @@
 //! Every planted defect is found, as what it is and where it is, whatever the schedule.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::common::{BUDGET, FEW_SEEDS, Kernel, NOT_FOUND, SEEDS, kernels};
 use cuda_sim::{Fault, FaultKind, MissingThreads};
 use cudarc::driver::CudaContext;
-use gpu_tool::invocation::{Position, Values};
+use gpu_launch::{Position, Values};
+use gpu_tool::CudaDevice;
 
 /// Outcome of a run of a kernel.
 enum Outcome {
@@ -31,19 +31,19 @@ fn planted_bugs_are_found_under_all_schedules() {
 #[test]
 fn a_read_of_what_a_bulk_store_may_not_have_written_is_not_found() {
     cuda_sim::install().unwrap();
-    let ctx = CudaContext::new(0).unwrap();
+    let device = CudaDevice::new(&CudaContext::new(0).unwrap());
     let named = kernels(NOT_FOUND);
     let [kernel] = &named[..] else {
         panic!("{NOT_FOUND} is one kernel")
     };
-    let outcome = run(&ctx, kernel, &kernel.ptx());
+    let outcome = run(&device, kernel, &kernel.ptx());
     let found = miss(kernel, &outcome);
     assert_eq!(found.as_deref(), Some("no fault"), "{NOT_FOUND} is found");
 }
 
 fn are_found(seeds: Range<u64>) {
     cuda_sim::install().unwrap();
-    let ctx = CudaContext::new(0).unwrap();
+    let device = CudaDevice::new(&CudaContext::new(0).unwrap());
     let mut kernels = kernels("bug_");
     kernels.retain(|kernel| kernel.file != NOT_FOUND);
     assert!(kernels.len() >= 64, "{}", kernels.len());
@@ -53,7 +53,7 @@ fn are_found(seeds: Range<u64>) {
         let ptx = kernel.ptx();
         misses.extend(seeds.clone().find_map(|seed| {
             cuda_sim::set_seed(Some(seed));
-            let found = run(&ctx, kernel, &ptx);
+            let found = run(&device, kernel, &ptx);
             let miss = miss(kernel, &found)?;
             Some(format!(
                 "{}, seed {seed}: {} at line {:?} expected, {miss}",
@@ -74,9 +74,9 @@ fn are_found(seeds: Range<u64>) {
     );
 }
 
-fn run(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> Outcome {
+fn run(device: &CudaDevice, kernel: &Kernel, ptx: &str) -> Outcome {
     cuda_sim::take_fault();
-    match (kernel.invocation.run(ctx, ptx), cuda_sim::take_fault()) {
+    match (kernel.invocation.run(device, ptx), cuda_sim::take_fault()) {
         (Ok(buffers), _) => Outcome::Results(buffers),
         (Err(_), Some(fault)) => Outcome::Fault(Box::new(fault)),
         (Err(error), None) => Outcome::Refused(error.to_string()),

@@ -7,10 +7,9 @@
 mod common;
 
 use common::{BUDGET, FEW_SEEDS, Kernel, SEEDS, kernels};
-use cudarc::driver::CudaContext;
 use gpu::architecture::Architecture;
+use gpu_tool::CudaDevice;
 use std::ops::Range;
-use std::sync::Arc;
 
 #[test]
 fn clean_kernels_run_and_give_the_stated_results() {
@@ -26,6 +25,7 @@ fn clean_kernels_give_the_stated_results_under_all_schedules() {
 fn give_the_stated_results(seeds: Range<u64>) {
     let ctx = gpu::context(0).unwrap();
     let capability = ctx.compute_capability().unwrap();
+    let device = CudaDevice::new(&ctx);
     let kernels = kernels("clean_");
     assert!(kernels.len() >= 64, "{}", kernels.len());
     let mut wrong = Vec::new();
@@ -42,7 +42,7 @@ fn give_the_stated_results(seeds: Range<u64>) {
             println!("{} needs {needed}", kernel.file);
             continue;
         }
-        wrong.extend(first_wrong_run(&ctx, kernel, seeds.clone()));
+        wrong.extend(first_wrong_run(&device, kernel, seeds.clone()));
     }
     cuda_sim::set_seed(None);
     cuda_sim::set_budget(None);
@@ -56,15 +56,11 @@ fn give_the_stated_results(seeds: Range<u64>) {
 }
 
 /// The first seed with a fault or a wrong result, and what it was.
-fn first_wrong_run(
-    ctx: &Arc<CudaContext>,
-    kernel: &Kernel,
-    mut seeds: Range<u64>,
-) -> Option<String> {
+fn first_wrong_run(device: &CudaDevice, kernel: &Kernel, mut seeds: Range<u64>) -> Option<String> {
     let ptx = kernel.ptx();
     seeds.find_map(|seed| {
         cuda_sim::set_seed(Some(seed));
-        let outcome = kernel.invocation.run(ctx, &ptx);
+        let outcome = kernel.invocation.run(device, &ptx);
         let complaint = match outcome {
             Err(error) => error.to_string(),
             Ok(buffers) => {

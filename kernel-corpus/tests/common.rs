@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use gpu_tool::invocation::Invocation;
+use gpu_launch::Invocation;
 
 /// The schedules that every kernel is run with: the order of blocks and warps comes from the seed.
 pub const SEEDS: std::ops::Range<u64> = 0..20;

@@ -17,7 +17,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::ops::Range;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, hint, iter, thread};
@@ -25,6 +24,7 @@ use std::{env, fs, hint, iter, thread};
 use crate::common::{BUDGET, Kernel, kernels};
 use cuda_sim::{BadAccess, Fault, FaultKind, UnsetRead};
 use cudarc::driver::CudaContext;
+use gpu_tool::CudaDevice;
 
 /// Numbers of host threads.
 const THREADS: [u32; 5] = [1, 2, 3, 8, 32];
@@ -178,28 +178,28 @@ fn child_runs_the_corpus() {
     cuda_sim::install().unwrap();
     cuda_sim::set_jitter(number(JITTER));
     cuda_sim::set_budget(Some(BUDGET));
-    let ctx = CudaContext::new(0).unwrap();
+    let device = CudaDevice::new(&CudaContext::new(0).unwrap());
     let kernels = kernels("");
     // Seed by seed, because numbers of allocations, which reports tell, depend on what ran before.
     for seed in iter::once(None).chain(seeds.map(Some)) {
         cuda_sim::set_seed(seed);
         for kernel in &kernels {
-            let outcome = outcome(&ctx, kernel, &kernel.ptx());
+            let outcome = outcome(&device, kernel, &kernel.ptx());
             write!(file, "{}, seed {seed:?}\n{outcome}\0", kernel.file).unwrap();
         }
     }
 }
 
 /// All that came of a run: report, contents of the buffers, counters.
-fn outcome(ctx: &Arc<CudaContext>, kernel: &Kernel, ptx: &str) -> String {
+fn outcome(device: &CudaDevice, kernel: &Kernel, ptx: &str) -> String {
     cuda_sim::take_fault();
-    let prepared = match kernel.invocation.prepare(ctx, ptx) {
+    let prepared = match kernel.invocation.prepare(device, ptx) {
         Ok(prepared) => prepared,
         Err(error) => return format!("refused: {error}\n"),
     };
     let launched = prepared.launch();
     let mut text = match (&launched, cuda_sim::take_fault()) {
-        (Ok(()), _) => String::new(),
+        (Ok(_), _) => String::new(),
         (Err(_), Some(fault)) => format!("{0}\n{0:?}\n", without_addresses(fault)),
         (Err(error), None) => format!("refused: {error}\n"),
     };

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use sha2::{Digest, Sha256};
 
 use crate::architecture::Architecture;
-use crate::{Error, includes, library_headers, reading};
+use crate::{Error, includes, library_headers};
 pub(crate) use virtual_name::shown_in;
 pub use virtual_name::{shown, virtual_name};
 
@@ -411,11 +411,11 @@ impl<R: Fn(Folder<'_>, &str) -> Result<Option<String>, Error>> Includes<'_, R> {
         };
         if !self.found.contains_key(&include) {
             self.bytes += text.len();
-            if self.found.len() == MAX_HEADERS || self.bytes > reading::MAX_TEXT {
+            if self.found.len() == MAX_HEADERS || self.bytes > gpu_reading::MAX_TEXT {
                 return Err(Error::TooMuchText {
                     file: self.path(Folder::Own, file),
                     headers: MAX_HEADERS,
-                    bytes: reading::MAX_TEXT,
+                    bytes: gpu_reading::MAX_TEXT,
                 });
             }
             let entry = Header {

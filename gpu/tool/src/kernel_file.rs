@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gpu::architecture::Architecture;
 use gpu::sources::Sources;
 use gpu::unit::{Folder, STANDARD, Unit, shown};
-use gpu::{checkout, compile, ptx_file, reading};
+use gpu::{checkout, compile, ptx_file};
 
 use crate::host_code::{self, HostFunction};
 use crate::{Error, advice, confined, workspace};
@@ -80,9 +80,9 @@ impl KernelFile {
         }
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = Path::new(path.file_name().unwrap_or_default());
-        let real = reading::within(folder, name)
+        let real = gpu_reading::within(folder, name)
             .or_else(|reason| workspace::source(&absolute(folder), name).ok_or(reason));
-        let text = real.and_then(|real| reading::text(&real));
+        let text = real.and_then(|real| gpu_reading::text(&real));
         Ok(KernelFile {
             path: path.to_owned(),
             text: text.map_err(|reason| unreadable(&reason))?,
@@ -132,7 +132,7 @@ impl KernelFile {
             Folder::Included => {
                 let texts = options.folders.iter();
                 Ok(texts
-                    .filter_map(|folder| reading::text_within(folder, name).ok())
+                    .filter_map(|folder| gpu_reading::text_within(folder, name).ok())
                     .next())
             }
             folder => Ok(workspace::read(&place.real, folder, name)),
@@ -177,8 +177,8 @@ fn sources_of_ptx(path: &Path, ptx: &str) -> Sources {
     let read = |name: &str| {
         let path = Path::new(shown(name));
         let of_workspace = || workspace::source(root.as_ref()?, path);
-        let real = reading::within(&own, path).ok().or_else(of_workspace)?;
-        reading::text(&real).ok()
+        let real = gpu_reading::within(&own, path).ok().or_else(of_workspace)?;
+        gpu_reading::text(&real).ok()
     };
     let names = ptx
         .lines()
@@ -191,7 +191,7 @@ fn sources_of_ptx(path: &Path, ptx: &str) -> Sources {
             continue;
         };
         bytes += text.len();
-        if bytes > reading::MAX_TEXT {
+        if bytes > gpu_reading::MAX_TEXT {
             break;
         }
         sources.insert(shown(name), text);
@@ -266,7 +266,7 @@ impl Place {
         let names = entries.flatten().map(|entry| entry.file_name());
         let texts = names
             .filter(|name| has_extension(Path::new(name), "ptx"))
-            .filter_map(|name| reading::text_within(&folder, name.to_str()?).ok());
+            .filter_map(|name| gpu_reading::text_within(&folder, name.to_str()?).ok());
         texts
             .into_iter()
             .find(|text| ptx_file::key(text) == Some(key))

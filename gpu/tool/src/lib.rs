@@ -6,8 +6,8 @@
 //! - [`kernel_file`]: a `.cu` or `.ptx` file of any folder, compiled, with the sources of its
 //!   lines. `confined`: the files that the compiler may read meanwhile; `host_code`: the part of a
 //!   program that is not compiled; `advice`: errors of such a program.
-//! - [`invocation`]: running a kernel file with the launch and the arguments that its comments
-//!   state.
+//! - `device`: [`CudaDevice`], which runs a kernel file with the launch and the arguments that its
+//!   comments state; `gpu_launch` reads these.
 //! - [`variants`]: `kernels/variants.txt`, the list of committed PTX; [`workspace`]: packages with
 //!   kernels.
 //! - `error`: [`Error`]; [`ink`]: colours of what programs print.
@@ -17,13 +17,14 @@
 
 mod advice;
 pub mod confined;
+mod device;
 mod error;
 mod host_code;
 pub mod ink;
-pub mod invocation;
 pub mod kernel_file;
 pub mod variants;
 pub mod workspace;
 
+pub use device::CudaDevice;
 pub use error::Error;
 pub use host_code::HostFunction;

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gpu::checkout;
 use gpu::unit::Folder;
-use gpu::{checkout, reading};
 
 use crate::variants;
 
@@ -52,7 +52,7 @@ pub fn packages(root: &Path) -> io::Result<Vec<Package>> {
 /// The package that the kernels of a folder belong to: the one that its `kernels/variants.txt`
 /// names, or the folder's own.
 pub(crate) fn package_of(folder: &Path) -> Option<String> {
-    let list = reading::text_within(folder, "kernels/variants.txt").ok();
+    let list = gpu_reading::text_within(folder, "kernels/variants.txt").ok();
     let named = list.as_deref().and_then(variants::package);
     named.map(str::to_owned).or_else(|| package_name(folder))
 }
@@ -71,8 +71,8 @@ pub fn read(own: &Path, folder: Folder<'_>, file: &str) -> Option<String> {
         }
         Folder::Included | Folder::Standard => return None,
     };
-    let beside = reading::within(&kernels, Path::new(file)).ok();
-    reading::text(&beside.or_else(|| source(&kernels, Path::new(file)))?).ok()
+    let beside = gpu_reading::within(&kernels, Path::new(file)).ok();
+    gpu_reading::text(&beside.or_else(|| source(&kernels, Path::new(file)))?).ok()
 }
 
 /// The real path of the file `name`, seen from `folder`, if that is a kernel or a header in a
@@ -94,7 +94,7 @@ pub(crate) fn source(folder: &Path, name: &Path) -> Option<PathBuf> {
 
 /// The `name` in the `[package]` table of a folder's Cargo.toml.
 pub fn package_name(folder: &Path) -> Option<String> {
-    let manifest = reading::text_within(folder, "Cargo.toml").ok()?;
+    let manifest = gpu_reading::text_within(folder, "Cargo.toml").ok()?;
     let package = manifest
         .lines()
         .map(str::trim)

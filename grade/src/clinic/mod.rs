@@ -5,7 +5,8 @@
 
 use std::path::Path;
 
-use gpu_tool::invocation::Invocation;
+use gpu_launch::Invocation;
+use gpu_tool::CudaDevice;
 use gpu_tool::kernel_file::KernelFile;
 
 /// Orders of blocks and warps that a kernel is launched in.
@@ -92,11 +93,11 @@ impl Patient {
             Err(error) => return fault(&error),
         };
         // A context of its own: cudarc remembers errors in it.
-        let context = match gpu::context(0) {
-            Ok(context) => context,
+        let device = match gpu::context(0) {
+            Ok(context) => CudaDevice::new(&context),
             Err(error) => return fault(&error),
         };
-        let launched = invocation.prepare(&context, ptx).and_then(|prepared| {
+        let launched = invocation.prepare(&device, ptx).and_then(|prepared| {
             prepared.launch()?;
             prepared.read_all()
         });

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use gpu::profile::{Counters, profile};
-use gpu_tool::invocation::Invocation;
+use gpu_launch::Invocation;
+use gpu_tool::CudaDevice;
 use gpu_tool::kernel_file::KernelFile;
 
 use crate::tasks::{Case, Output, WarmUp};
@@ -86,7 +87,7 @@ fn launch(kernel: &str, case: &Case, ptx: &str) -> Result<Vec<f64>, String> {
     let invocation = Invocation::parse(&text, Path::new("")).map_err(|error| error.to_string())?;
     // A context of its own: cudarc remembers errors in it.
     let context = gpu::context(0).map_err(|error| error.to_string())?;
-    let buffers = invocation.run(&context, ptx);
+    let buffers = invocation.run(&CudaDevice::new(&context), ptx);
     let mut buffers = buffers.map_err(|error| explained(&error.to_string(), case))?;
     let (_, output) = buffers.swap_remove(case.inputs.len());
     Ok(output.to_f64())

@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use cuda_sim::{Fault, FaultKind};
-use gpu_tool::invocation::{InvocationError, Mismatch, Position, Values, readable};
+use gpu_launch::{LaunchError, Mismatch, Position, Values, readable};
 
 use super::kernel::{Job, LaunchArguments};
 use super::output::Output;
+use gpu_tool::CudaDevice;
 use gpu_tool::ink::Ink;
 
 /// Limits of a checked launch, unless the environment sets them: instructions of one warp, and of
@@ -67,8 +68,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             arguments.seeds
         ));
         // A context of its own: cudarc remembers errors in it.
-        let ctx = gpu::context(0)?;
-        let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+        let device = CudaDevice::new(&gpu::context(0)?);
+        let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
         title = job.title(&prepared);
         cuda_sim::take_fault();
         if let Err(error) = prepared.launch() {
@@ -167,7 +168,7 @@ fn report(
     job: &Job,
     title: &str,
     schedule: &str,
-    error: &InvocationError,
+    error: &LaunchError<gpu::Refusal>,
     fault: Option<Fault>,
     ink: Ink,
 ) -> String {

@@ -8,9 +8,9 @@ use anyhow::{Context, ensure};
 use clap::Args;
 use gpu::architecture::Architecture;
 use gpu::unit::STANDARD;
-use gpu_tool::HostFunction;
-use gpu_tool::invocation::{Argument, Invocation, Launch, Prepared, constant, extent, readable};
+use gpu_launch::{Argument, Invocation, Launch, Prepared, constant, extent};
 use gpu_tool::kernel_file::{CompiledFile, KernelFile, Options};
+use gpu_tool::{CudaDevice, HostFunction};
 
 use super::watch::{self, Watch};
 
@@ -189,7 +189,7 @@ impl LaunchArguments {
 impl Job {
     /// The kernels and their launches in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1,
     /// 1)`.
-    pub fn title(&self, prepared: &Prepared) -> String {
+    pub fn title(&self, prepared: &Prepared<'_, CudaDevice>) -> String {
         let launches = prepared.kernels().zip(&self.invocation.launches);
         let titles: Vec<String> = launches
             .map(|(kernel, launch)| self.title_of(kernel, launch))
@@ -199,21 +199,7 @@ impl Job {
 
     /// A kernel and its launch in one line.
     pub fn title_of(&self, kernel: &str, launch: &Launch) -> String {
-        let size = |size: Option<[u32; 3]>| {
-            let [x, y, z] = size.unwrap_or_default();
-            format!("({x}, {y}, {z})")
-        };
-        let mut title = format!(
-            "{} of {}, grid {}, block {}",
-            readable(kernel),
-            self.file.display(),
-            size(launch.grid),
-            size(launch.block)
-        );
-        if launch.shared > 0 {
-            title += &format!(", {} bytes of dynamic shared memory", launch.shared);
-        }
-        title
+        launch.title(kernel, self.file.display())
     }
 }
 

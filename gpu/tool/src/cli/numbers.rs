@@ -35,33 +35,6 @@ pub fn short(count: u64) -> String {
     format!("{:.0}P", value / 1000.0)
 }
 
-/// `2.51 µs`
-pub fn seconds(value: f64) -> String {
-    let (scaled, unit) = match value {
-        value if value >= 1.0 => (value, "s"),
-        value if value >= 1e-3 => (value * 1e3, "ms"),
-        value if value >= 1e-6 => (value * 1e6, "µs"),
-        value => (value * 1e9, "ns"),
-    };
-    let digits = if scaled >= 100.0 {
-        0
-    } else if scaled >= 10.0 {
-        1
-    } else {
-        2
-    };
-    format!("{scaled:.digits$} {unit}")
-}
-
-/// `31.8`, and `0.0012` where one digit would be none.
-pub fn quotient(value: f64) -> String {
-    if value == 0.0 || value >= 0.1 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.1e}")
-    }
-}
-
 /// `95.9%`
 pub fn percent(share: f64) -> String {
     format!("{:.1}%", 100.0 * share)
@@ -102,14 +75,6 @@ mod tests {
         assert_eq!(
             [0.0, 1.0, 999.0, 1000.0, 1e6].map(grouped),
             ["0", "1", "999", "1,000", "1,000,000"]
-        );
-        assert_eq!(
-            [2.0, 0.0123, 9.87e-6, 1e-9].map(seconds),
-            ["2.00 s", "12.3 ms", "9.87 µs", "1.00 ns"]
-        );
-        assert_eq!(
-            [0.0, 31.84, 0.0123].map(quotient),
-            ["0.0", "31.8", "1.2e-2"]
         );
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use gpu_tool::invocation::{Position, Values};
+use gpu_launch::{Position, Values};
+use gpu_tool::CudaDevice;
 
 use super::kernel::LaunchArguments;
 
@@ -41,7 +42,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
-    let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+    let device = CudaDevice::new(&ctx);
+    let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
     let title = job.title(&prepared);
     super::print(&format!("{title}, on {}\n", gpu::device_label(&ctx)?))?;
     job.watch.now("running the kernel");

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use cudarc::driver::sys::CUdevice_attribute_enum::{
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 };
-use gpu_tool::invocation::Invocation;
+use gpu_launch::Invocation;
+use gpu_tool::CudaDevice;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
@@ -35,13 +36,13 @@ fn target(text: &str) -> i32 {
 }
 
 /// Failures after the launch.
-fn failures(ctx: &std::sync::Arc<cudarc::driver::CudaContext>, text: &str) -> Vec<String> {
+fn failures(device: &CudaDevice, text: &str) -> Vec<String> {
     let case = match Invocation::parse(text, &folder()) {
         Ok(case) => case,
         Err(error) => return vec![error.to_string()],
     };
     assert!(!case.expectations.is_empty(), "a case expects something");
-    let left = match case.run(ctx, text) {
+    let left = match case.run(device, text) {
         Ok(left) => left,
         Err(error) => return vec![error.to_string()],
     };
@@ -62,6 +63,7 @@ fn every_case_leaves_what_it_expects() {
         + ctx
             .attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
             .unwrap();
+    let device = CudaDevice::new(&ctx);
     let mut wrong = Vec::new();
     let mut run = 0;
     for name in names() {
@@ -72,7 +74,7 @@ fn every_case_leaves_what_it_expects() {
         }
         run += 1;
         wrong.extend(
-            failures(&ctx, &text)
+            failures(&device, &text)
                 .iter()
                 .map(|what| format!("{name}: {what}")),
         );

@@ -1,8 +1,15 @@
-//! The program, run as a user runs it.
+//! The program, run as a user runs it, and the device that its parts use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use gpu_tool::CudaDevice;
+
+/// The device of this process.
+pub fn device() -> CudaDevice {
+    CudaDevice::new(&gpu::context(0).unwrap())
+}
 
 /// Output of a run of the program, and its success.
 pub struct Run {

@@ -15,7 +15,7 @@ use std::{env, fs};
 
 use gpu::ptx_file;
 use gpu::unit::{Folder, Unit};
-use gpu_tool::invocation::{Invocation, Type, Values, entries, readable};
+use gpu_launch::{Invocation, Type, Values, entries, readable};
 use gpu_tool::variants;
 use random::Random;
 

@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use gpu_tool::invocation::{Argument, Invocation, InvocationError, Position, Values};
+use gpu_launch::{Argument, Invocation, InvocationError, LaunchError, Position, Values};
 use gpu_tool::kernel_file::KernelFile;
 
-use crate::common::root;
+use crate::common::{device, root};
 
 /// A kernel that copies its second parameter, a struct, into its first, byte by byte.
 fn dump(bytes: usize, align: usize) -> String {
@@ -20,10 +20,12 @@ fn dump(bytes: usize, align: usize) -> String {
     )
 }
 
-fn launched(ptx: &str, arguments: &str) -> Result<Vec<(Position, Values)>, InvocationError> {
+fn launched(
+    ptx: &str,
+    arguments: &str,
+) -> Result<Vec<(Position, Values)>, LaunchError<gpu::Refusal>> {
     let text = format!("// launch: grid=1 block=1\n{arguments}\n");
-    let ctx = gpu::context(0).unwrap();
-    Invocation::parse(&text, Path::new(""))?.run(&ctx, ptx)
+    Invocation::parse(&text, Path::new(""))?.run(&device(), ptx)
 }
 
 /// The bytes of a struct as a kernel sees it.
@@ -71,7 +73,7 @@ fn a_compiled_kernel_reads_vectors_and_aligned_structs() {
     let file = KernelFile::read(&path).unwrap();
     let ptx = file.compile(&[]).unwrap().ptx; // committed
     let stated = Invocation::parse(file.text(), Path::new("")).unwrap();
-    let buffers = stated.run(&gpu::context(0).unwrap(), &ptx).unwrap();
+    let buffers = stated.run(&device(), &ptx).unwrap();
     let [expected] = &stated.expectations[..] else {
         panic!("{:?}", stated.expectations)
     };
@@ -208,6 +210,9 @@ fn structs_lie_within_each_other_up_to_a_limit() {
         );
         assert!(error.len() < 2000, "{depth}: {} bytes", error.len());
         let line = launched("", &format!("// args: {argument}")).unwrap_err();
+        let LaunchError::Stated(line) = line else {
+            panic!("{line}")
+        };
         assert!(matches!(line, InvocationError::BadLine { line: 2, .. }));
     }
 }
@@ -259,7 +264,10 @@ fn what_cannot_be_read_is_named_by_argument_and_field() {
     for (arguments, reason) in cases {
         let error = launched("", &format!("// args: {arguments}")).unwrap_err();
         assert!(
-            matches!(error, InvocationError::BadLine { line: 2, .. }),
+            matches!(
+                error,
+                LaunchError::Stated(InvocationError::BadLine { line: 2, .. })
+            ),
             "{arguments}: {error}"
         );
         assert!(error.to_string().contains(reason), "{arguments}: {error}");
@@ -297,4 +305,13 @@ fn a_struct_of_another_size_is_refused() {
         refused(&format!("{{i64=0,{fields}}}"), 4104),
         "parameter 1 of kernel dump has 4104 bytes; more than 4096 are not passed"
     );
+}
+
+#[test]
+fn a_struct_that_no_launch_passes_may_be_large() {
+    let fields = ["1"; 600].join(",");
+    let text = format!("// launch: grid=1 block=1 pass=\n// args: {{i64={fields}}}\n");
+    let ptx = ".version 8.4\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+    let stated = Invocation::parse(&text, Path::new("")).unwrap();
+    assert!(stated.run(&device(), ptx).unwrap().is_empty());
 }

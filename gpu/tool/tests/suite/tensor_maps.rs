@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use gpu::Backend;
-use gpu_tool::invocation::{Argument, Invocation, InvocationError, Position, Values};
+use gpu_launch::{Argument, Invocation, LaunchError, Position, Values};
+
+use crate::common::device;
 
 /// A kernel that copies the box at element 8 of row 2 of a tensor of two dimensions, 256 bytes,
 /// with a tensor copy.
@@ -55,10 +57,12 @@ fn has_tensor_maps() -> bool {
     capability.unwrap() >= (9, 0)
 }
 
-fn launched(launch: &str, arguments: &str) -> Result<Vec<(Position, Values)>, InvocationError> {
+fn launched(
+    launch: &str,
+    arguments: &str,
+) -> Result<Vec<(Position, Values)>, LaunchError<gpu::Refusal>> {
     let text = format!("// launch: grid=1 block=64 {launch}\n// args: {arguments}\n");
-    let ctx = gpu::context(0).unwrap();
-    Invocation::parse(&text, Path::new(""))?.run(&ctx, PTX)
+    Invocation::parse(&text, Path::new(""))?.run(&device(), PTX)
 }
 
 /// The box of 8 columns and 8 rows that the kernel copies, as numbers.

@@ -61,10 +61,21 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("cuda-sim", &[]),
     ("cuda-sim-libcuda", &["cuda-sim"]),
     ("cuda-sim-tests", &["cuda-sim"]),
-    ("gpu", &["cuda-sim", "gpu-embed"]),
+    ("gpu", &["cuda-sim", "gpu-embed", "gpu-reading"]),
     ("gpu-embed", &[]),
+    ("gpu-launch", &["cuda-sim", "gpu-reading", "gpu-recording"]),
+    ("gpu-reading", &[]),
     ("gpu-recording", &[]),
-    ("gpu-tool", &["cuda-sim", "gpu", "gpu-recording"]),
+    (
+        "gpu-tool",
+        &[
+            "cuda-sim",
+            "gpu",
+            "gpu-launch",
+            "gpu-reading",
+            "gpu-recording",
+        ],
+    ),
     (
         "grade",
         &[
@@ -72,6 +83,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "bench-kit",
             "exercise-kit",
             "gpu",
+            "gpu-launch",
             "gpu-tool",
             "grade-causes",
             "stage1-reference",
@@ -87,7 +99,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "grade-causes",
         &[JUDGE, "exercise-kit", "stage1-reference", "stage6-pipeline"],
     ),
-    ("kernel-corpus", &["cuda-sim", "gpu", "gpu-tool"]),
+    (
+        "kernel-corpus",
+        &["cuda-sim", "gpu", "gpu-launch", "gpu-tool"],
+    ),
     ("stage1-reference", &[]),
     (
         "stage2-naive-cuda",
@@ -118,7 +133,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "training",
         &["bench-kit", "gpu", "stage2-naive-cuda", "stage4-flash-cuda"],
     ),
-    ("warm-up", &["gpu", "gpu-tool"]),
+    ("warm-up", &["gpu", "gpu-launch", "gpu-tool"]),
 ];
 
 #[test]

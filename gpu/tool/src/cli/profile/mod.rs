@@ -2,7 +2,6 @@
 
 mod metrics;
 mod ncu;
-mod report;
 mod text;
 
 use std::env;
@@ -12,10 +11,11 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use cuda_sim::InstallError;
+use gpu_launch::report::Report;
+use gpu_tool::CudaDevice;
 
 use super::kernel::LaunchArguments;
 use super::output::Output;
-use report::Report;
 use text::Order;
 
 /// The variable that chooses the simulated device.
@@ -65,8 +65,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (_, Some(_)) => arguments.launch.open_one("--ncu")?,
         _ => arguments.launch.open()?,
     };
-    let ctx = gpu::context(0)?;
-    let prepared = job.invocation.prepare(&ctx, &job.compiled.ptx)?;
+    let device = CudaDevice::new(&gpu::context(0)?);
+    let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
     job.watch.now("running the kernel");
     let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
     launched?;
@@ -89,7 +89,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             );
         }
         let title = job.title_of(kernel, stated);
-        let report = Report::new(title, launch, &job.compiled.sources, measured.as_ref());
+        let sources = &job.compiled.sources;
+        let mut report = Report::new(title, launch, &|file| sources.text(file));
+        if let Some(kernel) = &measured {
+            for figure in &mut report.figures {
+                figure.measured = kernel.figure(&figure.key);
+            }
+        }
         if let Some(path) = &arguments.json {
             let json = format!("{:#}\n", report.json());
             if path.as_os_str() == "-" {

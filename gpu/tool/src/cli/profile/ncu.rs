@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use gpu_tool::invocation::readable;
+use gpu_launch::readable;
 
 use super::metrics::FIGURES;
 use crate::cli::csv;

@@ -2,10 +2,11 @@
 //! cost.
 
 use gpu::profile::{Counters, Resource, Sectors};
-
-use super::report::{Figure, Line, Report, Unit, listed};
-use crate::cli::numbers::{cut, grouped, percent, quotient, seconds, short};
+use gpu_launch::numbers::{quotient, seconds};
+use gpu_launch::report::{Figure, Line, Report, Unit, listed};
 use gpu_tool::ink::Ink;
+
+use crate::cli::numbers::{cut, grouped, percent, short};
 
 /// Columns that are left for the source.
 const SOURCE_WIDTH: usize = 50;

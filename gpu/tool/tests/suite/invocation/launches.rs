@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use gpu_tool::invocation::{Argument, Entry, Invocation, InvocationError, entries};
+use gpu_launch::{Argument, Entry, Invocation, InvocationError, LaunchError, entries};
 
 use super::{PTX, parse, run, through_the_device};
+use crate::common::device;
 
 #[test]
 fn buffers_hold_what_is_asked_for() {
@@ -88,11 +89,11 @@ fn several_launches_run_in_order_on_the_same_arguments() {
     parse(&twice).expectations[0].compare(&read).unwrap();
     assert!(matches!(
         run(&launches("pass=0,4,2")).unwrap_err(),
-        InvocationError::NoSuchArgument { number: 4, .. }
+        LaunchError::Stated(InvocationError::NoSuchArgument { number: 4, .. })
     ));
     assert!(matches!(
         run(&launches("")).unwrap_err(),
-        InvocationError::ArgumentCount { arguments: 4, .. }
+        LaunchError::Stated(InvocationError::ArgumentCount { arguments: 4, .. })
     ));
 }
 
@@ -125,7 +126,7 @@ fn launches_share_device_variables_and_may_pass_nothing() {
                    // launch: grid=1 block=1 kernel=count\n// args: u32[1]=uninit\n\
                    // expect 0: u32 42\n";
     for _ in 0..2 {
-        let read = parse(counted).run(&gpu::context(0).unwrap(), COUNTING);
+        let read = parse(counted).run(&device(), COUNTING);
         parse(counted).expectations[0]
             .compare(&read.unwrap())
             .unwrap();
@@ -168,12 +169,12 @@ fn kernels_are_found_with_their_parameters() {
 
 #[test]
 fn a_parameter_larger_than_memory_is_refused() {
-    let ctx = gpu::context(0).unwrap();
+    let device = device();
     for count in ["18446744073709551615", "99999999999999999999"] {
         let ptx = format!(".visible .entry huge(.param .align 2 .b16 s[{count}])\n{{ ret; }}\n");
         for argument in ["u16=1", "{u16=1}"] {
             let stated = parse(&format!("// launch: grid=1 block=1\n// args: {argument}\n"));
-            let error = stated.run(&ctx, &ptx).unwrap_err();
+            let error = stated.run(&device, &ptx).unwrap_err();
             let misfit = format!("the parameter of kernel huge has {}", usize::MAX);
             assert!(error.to_string().contains(&misfit), "{count}: {error}");
         }
@@ -227,7 +228,7 @@ fn what_does_not_fit_the_kernel_is_refused() {
 
 #[test]
 fn a_buffer_that_memory_cannot_hold_is_refused() {
-    let ctx = gpu::context(0).unwrap();
+    let device = device();
     let grid = "// launch: grid=1 block=1 kernel=scale\n// args: f32[1]=iota f32=1 i32=1\n";
     for (argument, reason) in [
         (
@@ -250,7 +251,7 @@ fn a_buffer_that_memory_cannot_hold_is_refused() {
         );
         let mut stated = parse(grid);
         stated.arguments[0] = Argument::parse(argument).unwrap();
-        let error = stated.run(&ctx, PTX).unwrap_err().to_string();
+        let error = stated.run(&device, PTX).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
 }
@@ -268,10 +269,10 @@ const INSTANCES: &str = "\
 
 #[test]
 fn a_kernel_is_called_by_the_name_in_its_source() {
-    let ctx = gpu::context(0).unwrap();
+    let device = device();
     let called = |name: &str| {
         let stated = parse(&format!("// launch: grid=1 block=1 kernel={name}\n"));
-        let prepared = stated.prepare(&ctx, INSTANCES);
+        let prepared = stated.prepare(&device, INSTANCES);
         prepared.map(|prepared| prepared.kernels().collect::<String>())
     };
     for (name, kernel) in [
@@ -300,7 +301,7 @@ fn what_the_driver_refuses_is_its_error() {
     let error =
         run("// launch: grid=1 block=2048 kernel=scale\n// args: f32[4]=iota f32=1 i32=4\n")
             .unwrap_err();
-    let InvocationError::Gpu(gpu::Error::Driver { operation, .. }) = &error else {
+    let LaunchError::Device { operation, .. } = &error else {
         panic!("{error}")
     };
     assert_eq!(operation, "launching kernel scale");

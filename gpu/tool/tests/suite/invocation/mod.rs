@@ -1,14 +1,14 @@
-//! Kernel files that state their launch: what is read, what is refused, and what a launch then
-//! gives.
+//! Kernel files that state their launch: what a launch gives, and what is refused.
 
-mod comments;
 mod launches;
 mod npy;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_tool::invocation::{Invocation, InvocationError, Position, Values};
+use gpu_launch::{Invocation, LaunchError, Position, Values};
+
+use crate::common::device;
 
 /// A module with two kernels: `scale(float* x, float by, int n)` as C++ names it, and `copy8(const
 /// u8*, u8*)`.
@@ -63,14 +63,8 @@ fn parse(text: &str) -> Invocation {
     Invocation::parse(text, Path::new("/folder")).unwrap()
 }
 
-fn run(text: &str) -> Result<Vec<(Position, Values)>, InvocationError> {
-    let ctx = gpu::context(0).unwrap();
-    parse(text).run(&ctx, PTX)
-}
-
-/// The buffers of a launch whose only one is argument 0.
-fn first(values: Values) -> [(Position, Values); 1] {
-    [(0.into(), values)]
+fn run(text: &str) -> Result<Vec<(Position, Values)>, LaunchError<gpu::Refusal>> {
+    parse(text).run(&device(), PTX)
 }
 
 /// Result of a one-element-per-thread copy of a buffer; `argument` has `bytes` bytes.
@@ -79,7 +73,7 @@ fn through_the_device(argument: &str, bytes: usize) -> Values {
         "// launch: grid=1 block={bytes} kernel=copy8\n// args: {argument} u8[{bytes}]=uninit\n"
     );
     let stated = Invocation::parse(&launch, &folder()).unwrap();
-    let read = stated.run(&gpu::context(0).unwrap(), PTX);
+    let read = stated.run(&device(), PTX);
     let mut read = read.unwrap_or_else(|error| panic!("{argument}: {error}"));
     let ((_, copy), (_, original)) = (read.pop().unwrap(), read.pop().unwrap());
     assert_eq!(copy.bytes(), original.bytes());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gpu_tool::invocation::{Type, Values};
+use gpu_launch::{Type, Values};
 
 use super::{folder, through_the_device};
 

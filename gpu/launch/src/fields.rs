@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use super::argument::Argument;
-use super::values::Type;
+use crate::argument::Argument;
+use crate::values::Type;
 
 /// Which buffer: `3` is argument 3, `3.0` the first field of argument 3, a struct. Counted from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub struct Position(Vec<usize>);
 
 impl Position {
     /// Field `index` of the struct at this position.
-    pub(super) fn field(&self, index: usize) -> Position {
+    pub(crate) fn field(&self, index: usize) -> Position {
         Position(self.0.iter().copied().chain([index]).collect())
     }
 
     /// The argument's number, then those of fields.
-    pub(super) fn numbers(&self) -> &[usize] {
+    pub(crate) fn numbers(&self) -> &[usize] {
         &self.0
     }
 
@@ -42,7 +42,7 @@ impl Position {
 
     /// A seed for random contents: the argument's number, and for a field another than that of all
     /// arguments.
-    pub(super) fn seed(&self) -> u64 {
+    pub(crate) fn seed(&self) -> u64 {
         let numbers = self.0.iter().map(|&number| number as u64);
         numbers
             .reduce(|seed, number| (seed + 1).wrapping_mul(1 << 16).wrapping_add(number))
@@ -88,7 +88,7 @@ const LONGEST_SHOWN: usize = 60;
 /// # Errors
 ///
 /// The reason, with the field.
-pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Argument>, String> {
+pub(crate) fn parse(text: &str, depth: usize) -> Result<Vec<Argument>, String> {
     if depth == DEEPEST {
         return Err(format!("more than {DEEPEST} structs lie within each other"));
     }
@@ -116,7 +116,7 @@ pub(super) fn parse(text: &str, depth: usize) -> Result<Vec<Argument>, String> {
 }
 
 /// A part of a text as errors repeat it.
-pub(super) fn shown(word: &str) -> Cow<'_, str> {
+pub(crate) fn shown(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(LONGEST_SHOWN) {
         Some((end, _)) => format!("{}…", &word[..end]).into(),
         None => word.into(),
@@ -129,7 +129,7 @@ fn is_value(word: &str) -> bool {
 }
 
 /// The parts of a text between separators that stand outside braces, without blanks around them.
-pub(super) fn split(text: &str, separates: impl Fn(char) -> bool) -> impl Iterator<Item = &str> {
+pub(crate) fn split(text: &str, separates: impl Fn(char) -> bool) -> impl Iterator<Item = &str> {
     let mut depth = 0;
     text.split(move |c| {
         depth += i32::from(c == '{') - i32::from(c == '}');
@@ -139,6 +139,6 @@ pub(super) fn split(text: &str, separates: impl Fn(char) -> bool) -> impl Iterat
 }
 
 /// True if a brace is open at the end of a text.
-pub(super) fn is_open(text: &str) -> bool {
+pub(crate) fn is_open(text: &str) -> bool {
     text.matches('{').count() > text.matches('}').count()
 }

@@ -5,13 +5,13 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::fields::{self, Position};
-use super::tensor_map::TensorMap;
-use super::values::{Type, Values};
+use crate::fields::{self, Position};
+use crate::tensor_map::TensorMap;
+use crate::values::{Type, Values};
 
 /// The size, in bytes, up to which a parameter is passed: CUDA's limit for all parameters of a
 /// kernel, before Volta.
-pub(super) const MAX_PARAMETER: usize = 4096;
+pub const MAX_PARAMETER: usize = 4096;
 
 /// An argument of a kernel.
 ///
@@ -103,7 +103,7 @@ impl Argument {
     }
 
     /// Reads one argument, or a field that lies within `depth` structs.
-    pub(super) fn parse_within(text: &str, depth: usize) -> Result<Argument, String> {
+    pub(crate) fn parse_within(text: &str, depth: usize) -> Result<Argument, String> {
         if text == "null" {
             return Ok(Argument::Scalar {
                 ty: Type::U64,
@@ -193,7 +193,7 @@ impl Argument {
     }
 
     /// The files that its buffers are read from.
-    pub(super) fn files(&self) -> Box<dyn Iterator<Item = &Path> + '_> {
+    pub(crate) fn files(&self) -> Box<dyn Iterator<Item = &Path> + '_> {
         match self {
             Argument::Buffer {
                 init: Init::File(path),
@@ -205,7 +205,7 @@ impl Argument {
     }
 
     /// The bytes of its buffers together; of a buffer that is read from a file, those of the file.
-    pub(super) fn buffer_bytes(&self) -> u64 {
+    pub(crate) fn buffer_bytes(&self) -> u64 {
         match self {
             Argument::Buffer {
                 init: Init::File(path),
@@ -224,7 +224,7 @@ impl Argument {
     }
 
     /// The argument at `position`, or the field of it.
-    pub(super) fn at<'a>(arguments: &'a [Argument], position: &Position) -> Option<&'a Argument> {
+    pub(crate) fn at<'a>(arguments: &'a [Argument], position: &Position) -> Option<&'a Argument> {
         let (first, rest) = position.numbers().split_first()?;
         rest.iter()
             .try_fold(arguments.get(*first)?, |argument, &index| match argument {
@@ -318,14 +318,19 @@ fn file(path: &str) -> Result<Init, String> {
     Ok(Init::File(path.into()))
 }
 
+/// A buffer as errors show it, without its content.
+pub(crate) fn shown_buffer(ty: Type, count: Option<usize>) -> String {
+    match count {
+        Some(count) => format!("{ty}[{count}]"),
+        None => format!("{ty}[]"),
+    }
+}
+
 impl fmt::Display for Argument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Argument::Scalar { ty, bits } => write!(f, "{ty}={}", ty.show(*bits)),
-            Argument::Buffer { ty, count, .. } => match count {
-                Some(count) => write!(f, "{ty}[{count}]"),
-                None => write!(f, "{ty}[]"),
-            },
+            Argument::Buffer { ty, count, .. } => f.write_str(&shown_buffer(*ty, *count)),
             Argument::Vector { values } => {
                 let (ty, count) = (values.ty(), values.len());
                 let values: Vec<String> = values.bits().map(|bits| ty.show(bits)).collect();

@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 use std::num::IntErrorKind;
 
-use super::error::InvocationError;
-use super::names::readable;
-use gpu::ptx_file;
+use crate::error::InvocationError;
+use crate::names::readable;
 
 /// A kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub fn entries(ptx: &str) -> Vec<Entry> {
 ///
 /// A kernel is called by its name in the PTX, `_Z5scalePf`, by its name in the source, `scale` or
 /// `scale<4>`, or, if there is one instance of a template, by the template's.
-pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationError> {
+pub(crate) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationError> {
     let mut entries = entries(ptx);
     let Some(name) = name else {
         if entries.len() == 1 {
@@ -48,7 +47,7 @@ pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationE
             available: available(&entries),
         });
     };
-    let instance = ptx_file::instance(ptx, name);
+    let instance = instance(ptx, name);
     let exact = |entry: &Entry| entry.name == name || Some(&*entry.name) == instance;
     let written = |entry: &Entry| without_blanks(&readable(&entry.name)) == without_blanks(name);
     let template = |entry: &Entry| readable(&entry.name).split('<').next() == Some(name);
@@ -72,6 +71,16 @@ pub(super) fn choose(ptx: &str, name: Option<&str>) -> Result<Entry, InvocationE
         name: name.to_owned(),
         available: available(&entries),
     })
+}
+
+/// The name in a PTX text of an instance of a template: `gpu` writes a line for each before the
+/// PTX, like `// instance: scale<4> = _Z5scaleILi4EEvPf`.
+fn instance<'a>(ptx: &'a str, instance: &str) -> Option<&'a str> {
+    let lines = ptx.lines().take_while(|line| line.starts_with("//"));
+    let mut named = lines.filter_map(|line| line.strip_prefix("// instance: ")?.split_once(" = "));
+    named
+        .find(|(known, _)| *known == instance)
+        .map(|(_, name)| name)
 }
 
 /// The names of kernels in the source; those in the PTX if two are alike, as those of overloaded

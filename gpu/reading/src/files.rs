@@ -39,9 +39,9 @@ pub fn within(folder: &Path, name: &Path) -> Result<PathBuf, String> {
 /// # Errors
 ///
 /// Why it cannot be read, to be read by people.
-pub fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
+pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, String> {
     let too_large = |bytes: u64| {
-        let bytes = bytes.max(most as u64 + 1);
+        let bytes = bytes.max(most + 1);
         Err(format!(
             "it has {bytes} bytes or more; at most {most} are read"
         ))
@@ -51,15 +51,15 @@ pub fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
     if !metadata.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    if metadata.len() > most as u64 {
+    if metadata.len() > most {
         return too_large(metadata.len());
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     // One byte more, because some files, such as those of /proc, are longer than they say.
-    let read = file.take(most as u64 + 1).read_to_end(&mut bytes);
+    let read = file.take(most + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    if bytes.len() > most {
+    if bytes.len() as u64 > most {
         return too_large(0);
     }
     Ok(bytes)
@@ -71,7 +71,7 @@ pub fn bytes(path: &Path, most: usize) -> Result<Vec<u8>, String> {
 ///
 /// As [`bytes`].
 pub fn text(path: &Path) -> Result<String, String> {
-    String::from_utf8(bytes(path, MAX_TEXT)?).map_err(|_| "it is not UTF-8 text".to_owned())
+    String::from_utf8(bytes(path, MAX_TEXT as u64)?).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
 /// The text of the file `name` of `folder`.

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::argument::Argument;
-use super::fields::Position;
-use super::values::{Type, Values};
+use crate::argument::Argument;
+use crate::fields::Position;
+use crate::values::{Type, Values};
 
 /// The whole contents of one buffer argument.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ impl std::error::Error for Mismatch {}
 impl Expectation {
     /// Reads `argument`, maybe with a tolerance (`1 ulp 2`), and ` f32 0 1 2`, and adds the values
     /// to what is expected of that argument.
-    pub(super) fn add(
+    pub(crate) fn add(
         expectations: &mut Vec<Expectation>,
         argument: &str,
         text: &str,
@@ -96,7 +96,7 @@ impl Expectation {
     /// # Errors
     ///
     /// The reason.
-    pub(super) fn fits(&self, arguments: &[Argument]) -> Result<(), String> {
+    pub(crate) fn fits(&self, arguments: &[Argument]) -> Result<(), String> {
         let Expectation { argument, ty, .. } = self;
         if argument.numbers()[0] >= arguments.len() {
             return Ok(()); // a command line may state it

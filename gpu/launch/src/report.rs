@@ -1,14 +1,11 @@
 //! A launch's profile as it is shown: figures of the whole launch, and source lines with their
 //! counters.
 
-use gpu::profile::{
-    Class, Counters, LaunchProfile, LineProfile, Phase, Resource, Sectors, Wavefronts,
-};
-use gpu::sources::Sources;
+use cuda_sim::{Class, Counters, LaunchProfile, LineProfile, Phase, Resource, Sectors, Wavefronts};
 use serde_json::{Value, json};
 
-use super::ncu;
-use crate::cli::numbers::{quotient, seconds};
+use crate::numbers::{quotient, seconds};
+use crate::sources::{self, Sources};
 
 /// All that is shown of a launch.
 pub struct Report {
@@ -74,24 +71,13 @@ pub struct Line {
 }
 
 impl Report {
-    /// The report of a launch; `measured` are the metrics of the same kernel on a GPU.
-    pub fn new(
-        title: String,
-        launch: &LaunchProfile,
-        sources: &Sources,
-        measured: Option<&ncu::Kernel>,
-    ) -> Report {
-        let mut figures = figures(launch);
-        if let Some(kernel) = measured {
-            for figure in &mut figures {
-                figure.measured = kernel.figure(&figure.key);
-            }
-        }
+    /// The report of a launch, without what a GPU measured.
+    pub fn new(title: String, launch: &LaunchProfile, sources: &Sources<'_>) -> Report {
         Report {
             title,
             device: launch.time.device.to_owned(),
             model: model(launch),
-            figures,
+            figures: figures(launch),
             classes: classes(&launch.total),
             bound: launch.time.bound,
             phases: launch.phases.clone(),
@@ -192,16 +178,12 @@ impl Line {
 const LONGEST_GAP: usize = 4;
 
 /// The counted lines, and the short gaps between them.
-fn lines(counted: &[LineProfile], sources: &Sources) -> Vec<Line> {
+fn lines(counted: &[LineProfile], sources: &Sources<'_>) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut last: Option<&LineProfile> = None;
     for profile in counted {
         let line = |number: u32, counters| {
-            let index = usize::try_from(number)
-                .ok()
-                .and_then(|number| number.checked_sub(1));
-            let source = sources.text(&profile.file).zip(index);
-            let source = source.and_then(|(text, index)| text.lines().nth(index));
+            let source = sources::line(sources, &profile.file, number);
             Line {
                 file: profile.file.clone(),
                 number,

@@ -1,9 +1,9 @@
 //! Where the parts of an argument lie among a kernel's parameters.
 
-use super::argument::{Argument, Init};
-use super::fields::Position;
-use super::tensor_map;
-use super::values::{Type, Values};
+use crate::argument::{Argument, Init};
+use crate::fields::Position;
+use crate::tensor_map::TensorMap;
+use crate::values::{Type, Values};
 
 /// The alignment that CUDA's vectors do not go beyond, bytes.
 const LARGEST_OF_VECTORS: usize = 16;
@@ -11,24 +11,24 @@ const LARGEST_OF_VECTORS: usize = 16;
 /// Place of an argument in a kernel's parameters, by C's rules: each field at the next multiple of
 /// its alignment, the whole a multiple of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// Its size, bytes.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Its alignment, bytes.
-    pub(super) align: usize,
+    pub(crate) align: usize,
 }
 
 impl Layout {
     /// The layout of an argument.
-    pub(super) fn new(argument: &Argument) -> Layout {
+    pub(crate) fn new(argument: &Argument) -> Layout {
         match argument {
             Argument::Scalar { ty, .. } => Layout::scalar(ty.bytes()),
             Argument::Buffer { .. } => Layout::scalar(size_of::<u64>()),
             Argument::Vector { values } => Layout::vector(values),
             Argument::Struct { align, fields } => Layout::structure(*align, fields, |_| ()),
             Argument::TensorMap(_) => Layout {
-                bytes: tensor_map::BYTES,
-                align: tensor_map::ALIGN,
+                bytes: TensorMap::BYTES,
+                align: TensorMap::ALIGN,
             },
         }
     }
@@ -71,7 +71,7 @@ impl Layout {
 impl Argument {
     /// Writes it into `bytes` as it is passed. `make` makes a buffer and tells its address. A
     /// tensor map is left out: it may describe the buffer of a later argument.
-    pub(super) fn encode<E>(
+    pub(crate) fn encode<E>(
         &self,
         position: &Position,
         bytes: &mut [u8],

@@ -8,12 +8,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::error::InvocationError;
-use super::values::{Type, Values};
-use gpu::reading;
+use crate::error::InvocationError;
+use crate::values::{Type, Values};
 
 /// The largest file that is read, bytes: as large as the memory of the simulated device.
-const MAX_BYTES: usize = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -37,7 +36,7 @@ impl Values {
     /// [`InvocationError::Npy`] if the file cannot be read, is no regular file, has more than 4
     /// GiB, or holds something else.
     pub fn read_npy(path: &Path, ty: Type) -> Result<Values, InvocationError> {
-        let file = reading::bytes(path, MAX_BYTES);
+        let file = gpu_reading::bytes(path, MAX_BYTES);
         file.and_then(|file| read(file, ty))
             .map_err(|reason| InvocationError::Npy {
                 path: path.to_owned(),

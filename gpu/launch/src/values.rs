@@ -138,7 +138,7 @@ impl Type {
     }
 
     /// The bits of a whole number: wrapped to an integer type, rounded to a floating-point type.
-    pub(super) fn bits_of_index(self, index: u64) -> u64 {
+    pub(crate) fn bits_of_index(self, index: u64) -> u64 {
         if self.is_float() {
             self.round(index as f64)
         } else {
@@ -147,7 +147,7 @@ impl Type {
     }
 
     /// The bits of a random value: any integer, or a multiple of the type's precision in [-1, 1).
-    pub(super) fn bits_of_random(self, random: u64) -> u64 {
+    pub(crate) fn bits_of_random(self, random: u64) -> u64 {
         let digits = match self {
             Type::F16 => 11,
             Type::Bf16 => 8,

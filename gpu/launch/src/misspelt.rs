@@ -1,15 +1,15 @@
 //! Comments that were meant to state a launch and are misspelt: left alone, they would be ignored.
 
-use super::argument::Argument;
-use super::fields::Position;
-use super::values::Type;
+use crate::argument::Argument;
+use crate::fields::Position;
+use crate::values::Type;
 
 /// Reads the text behind `//` of a comment that states nothing. If it looks like a misspelt
 /// directive, this is what is wrong with it.
 ///
 /// Prose is not to be refused: the word before the colon must be nearly that of a directive, and
 /// what follows must begin as it does there.
-pub(super) fn directive(comment: &str) -> Option<String> {
+pub(crate) fn directive(comment: &str) -> Option<String> {
     if let Some(meant) = without_colon(comment) {
         return Some(ignored(meant));
     }

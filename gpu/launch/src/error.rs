@@ -1,8 +1,8 @@
-//! Errors of running a kernel file by itself.
+//! Errors of stated launches, and of a device that launches them.
 
 use std::path::PathBuf;
 
-use super::fields::Position;
+use crate::fields::Position;
 
 /// Errors of a stated launch, of its arguments, or of the files that they name.
 #[derive(Debug, thiserror::Error)]
@@ -141,10 +141,33 @@ pub enum InvocationError {
         /// The reason.
         reason: String,
     },
+}
 
-    /// The driver refuses, or the kernel faults.
+/// Errors of preparing a launch on a device, whose errors are `E`, and of launching.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError<E> {
+    /// What is stated is wrong, or does not fit the kernel.
     #[error(transparent)]
-    Gpu(#[from] gpu::Error),
+    Stated(#[from] InvocationError),
+
+    /// The device refuses, or the kernel faults.
+    #[error("{operation}: {error}")]
+    Device {
+        /// The operation, like `launching kernel scale`.
+        operation: String,
+        /// The device's error.
+        error: E,
+    },
+}
+
+impl<E> LaunchError<E> {
+    /// Makes the error of an operation out of the device's.
+    pub(crate) fn of(operation: impl FnOnce() -> String) -> impl FnOnce(E) -> LaunchError<E> {
+        |error| LaunchError::Device {
+            operation: operation(),
+            error,
+        }
+    }
 }
 
 /// Without `pass=`, a launch passes all arguments of a file.

@@ -2,9 +2,16 @@
 
 use std::path::Path;
 
-use gpu_tool::invocation::{Argument, Init, Invocation, Type, Values};
+use gpu_launch::{Argument, Init, Invocation, Position, Type, Values};
 
-use super::{first, parse};
+fn parse(text: &str) -> Invocation {
+    Invocation::parse(text, Path::new("/folder")).unwrap()
+}
+
+/// The buffers of a launch whose only one is argument 0.
+fn first(values: Values) -> [(Position, Values); 1] {
+    [(0.into(), values)]
+}
 
 #[test]
 fn comments_state_a_launch() {

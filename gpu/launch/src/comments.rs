@@ -1,15 +1,48 @@
 //! The comments of a kernel file: launches, arguments and what must come of them.
 
+use std::fmt;
 use std::path::Path;
 
-use gpu::reading;
-
-use super::argument::Argument;
-use super::error::InvocationError;
-use super::expectation::Expectation;
-use super::{fields, misspelt};
+use crate::argument::Argument;
+use crate::error::InvocationError;
+use crate::expectation::Expectation;
+use crate::names::readable;
+use crate::{fields, misspelt};
 
 /// Launches and arguments that a file states. What it leaves out may come from a command line.
+///
+/// ```text
+/// // launch: grid=4 block=64 shared=0 kernel=scale
+/// // args: f32[256]=iota f32[256]=uninit i32=256 f32=0.5
+/// // define: TILE=16
+/// // expect 1: f32 0 0.5 1 1.5 …
+/// // bug: out of bounds
+/// ```
+///
+/// - `launch`: grid and block are `x`, `x,y` or `x,y,z`; `shared` is dynamic shared memory in
+///   bytes, 0 if left out; `kernel` may be left out if the file has one kernel. Further `launch`
+///   lines launch further kernels, one after the other, on the same arguments and `__device__`
+///   variables: `pass=0,2` passes arguments 0 and 2, in this order, in place of all, and `pass=`
+///   none. A file states 64 launches at most. `cooperative=yes` is for kernels that call
+///   `grid.sync()`.
+/// - `args`: one word for each parameter of the kernel, in the format of [`Argument`]. Blanks
+///   within braces do not separate words. Further `args` lines continue the list, also within
+///   braces; the end of a line counts as a blank. A tensor map, `tensormap{0,64x64,box=64x64}`, is
+///   an argument beside the buffer that it describes: `pass=` leaves out what the kernel does not
+///   take.
+/// - `define`: constants for the compiler. Further lines add constants.
+/// - `expect N`: the whole content of buffer argument N (counted over all arguments from 0) after
+///   the launch, with the type of its elements; `N.M` is field M of a struct. Further lines for the
+///   same argument continue it. `expect N ulp 2`, `expect N abs 1e-6` and `expect N rel 1e-3` give
+///   a tolerance.
+/// - `bug`: for a kernel that is wrong on purpose, the class of its fault; `none` for a correct
+///   kernel. The lines where the fault may be reported end in `// BUG`.
+///
+/// A file may be a stranger's: its `.npy` files lie in its own folder or below, and its buffers
+/// have 64 MiB together at most. Arguments of a command line have no such limits.
+///
+/// Such a comment begins its line. One that looks misspelt is an error. What `// arch:` says is for
+/// the compiler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invocation {
     /// The launches, in order; one at least.
@@ -168,6 +201,25 @@ impl Invocation {
 }
 
 impl Launch {
+    /// A kernel of a file, called `kernel` in the PTX, and its launch in one line: `scale of x.cu,
+    /// grid (4, 1, 1), block (64, 1, 1)`.
+    pub fn title(&self, kernel: &str, file: impl fmt::Display) -> String {
+        let size = |size: Option<[u32; 3]>| {
+            let [x, y, z] = size.unwrap_or_default();
+            format!("({x}, {y}, {z})")
+        };
+        let mut title = format!(
+            "{} of {file}, grid {}, block {}",
+            readable(kernel),
+            size(self.grid),
+            size(self.block)
+        );
+        if self.shared > 0 {
+            title += &format!(", {} bytes of dynamic shared memory", self.shared);
+        }
+        title
+    }
+
     /// Reads `KEY=VALUE` words.
     fn parse(words: &str) -> Result<Launch, String> {
         let mut launch = Launch::default();
@@ -222,7 +274,7 @@ fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
     if !folder.join(name).exists() {
         return Ok(());
     }
-    let own = reading::within(folder, name).map(|_| ());
+    let own = gpu_reading::within(folder, name).map(|_| ());
     own.map_err(|reason| format!("{}: {reason}; --arg may name it", name.display()))
 }
 

@@ -1,23 +1,10 @@
 //! Tensor maps as arguments: `tensormap{0,64x64,box=64x64,swizzle=128}`.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::str::FromStr;
 
-use cudarc::driver::DriverError;
-use cudarc::driver::sys::{
-    self, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle,
-};
-
-use super::fields::{self, Position};
-use super::values::Type;
-
-/// The size of a `CUtensorMap`, bytes.
-pub(super) const BYTES: usize = 128;
-
-/// The alignment of a `CUtensorMap`, bytes.
-pub(super) const ALIGN: usize = 64;
+use crate::fields::{self, Position};
+use crate::values::Type;
 
 /// Most dimensions of a tensor.
 const MOST_DIMENSIONS: usize = 5;
@@ -38,86 +25,154 @@ pub struct TensorMap {
     /// A copy takes one of so many elements; `None`: all.
     pub every: Option<Vec<u32>>,
     /// The type of the elements, if it is not that of the buffer.
-    pub ty: Option<CUtensorMapDataType>,
-    /// The order of 16-byte pieces in shared memory.
-    pub swizzle: CUtensorMapSwizzle,
+    pub ty: Option<Element>,
+    /// The order in shared memory.
+    pub swizzle: Swizzle,
     /// What a copy writes for elements outside of the tensor.
-    pub fill: CUtensorMapFloatOOBfill,
+    pub fill: Fill,
     /// The layout of the channels.
-    pub interleave: CUtensorMapInterleave,
+    pub interleave: Interleave,
     /// The part of a line that a copy brings into the L2 cache.
-    pub l2: CUtensorMapL2promotion,
+    pub l2: Promotion,
+}
+
+/// A tensor map and its buffer on a device: what `cuTensorMapEncodeTiled` takes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor<'a> {
+    /// Sizes, the box and the settings.
+    pub map: &'a TensorMap,
+    /// The type of the elements.
+    pub element: Element,
+    /// The address of the first element.
+    pub address: u64,
+    /// Bytes from one element to the next, of each dimension but the contiguous one.
+    pub strides: Vec<u64>,
+    /// A copy takes one of so many elements of each dimension.
+    pub every: Vec<u32>,
+}
+
+/// The type of a tensor's elements, numbered as `CUtensorMapDataType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Element {
+    /// `u8`
+    U8,
+    /// `u16`
+    U16,
+    /// `u32`
+    U32,
+    /// `i32`
+    I32,
+    /// `u64`
+    U64,
+    /// `i64`
+    I64,
+    /// `f16`
+    F16,
+    /// `f32`
+    F32,
+    /// `f64`
+    F64,
+    /// `bf16`
+    Bf16,
+    /// `f32`, whose subnormal numbers become zero.
+    F32Ftz,
+    /// `f32`, rounded to 10 bits of fraction.
+    Tf32,
+    /// `tf32`, whose subnormal numbers become zero.
+    Tf32Ftz,
+}
+
+/// The order of 16-byte pieces in shared memory, numbered as `CUtensorMapSwizzle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Swizzle {
+    /// As in the tensor.
+    None,
+    /// Exchanged within 32 bytes.
+    Bytes32,
+    /// Exchanged within 64 bytes.
+    Bytes64,
+    /// Exchanged within 128 bytes.
+    Bytes128,
+}
+
+/// What a copy writes for elements outside of the tensor, numbered as `CUtensorMapFloatOOBfill`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// Zeros.
+    Zeros,
+    /// NaN.
+    Nan,
+}
+
+/// The layout of the channels, numbered as `CUtensorMapInterleave`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interleave {
+    /// Side by side.
+    None,
+    /// In pieces of 16 bytes.
+    Bytes16,
+    /// In pieces of 32 bytes.
+    Bytes32,
+}
+
+/// The part of a line that a copy brings into the L2 cache, numbered as `CUtensorMapL2promotion`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Promotion {
+    /// What is copied.
+    None,
+    /// 64 bytes.
+    Bytes64,
+    /// 128 bytes.
+    Bytes128,
+    /// 256 bytes.
+    Bytes256,
 }
 
 /// Words and their meaning. The first is what is meant if none is written.
 type Words<T, const N: usize> = [(&'static str, T); N];
 
 /// Types that no buffer has. Their elements have 4 bytes.
-const TYPES: Words<CUtensorMapDataType, 3> = [
-    (
-        "tf32",
-        CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32,
-    ),
-    (
-        "tf32_ftz",
-        CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ,
-    ),
-    (
-        "f32_ftz",
-        CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ,
-    ),
+const TYPES: Words<Element, 3> = [
+    ("tf32", Element::Tf32),
+    ("tf32_ftz", Element::Tf32Ftz),
+    ("f32_ftz", Element::F32Ftz),
 ];
 
-const SWIZZLES: Words<CUtensorMapSwizzle, 4> = [
-    ("none", CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE),
-    ("32", CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_32B),
-    ("64", CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B),
-    ("128", CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B),
+const SWIZZLES: Words<Swizzle, 4> = [
+    ("none", Swizzle::None),
+    ("32", Swizzle::Bytes32),
+    ("64", Swizzle::Bytes64),
+    ("128", Swizzle::Bytes128),
 ];
 
-const FILLS: Words<CUtensorMapFloatOOBfill, 2> = [
-    (
-        "zeros",
-        CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    ),
-    (
-        "nan",
-        CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
-    ),
+const FILLS: Words<Fill, 2> = [("zeros", Fill::Zeros), ("nan", Fill::Nan)];
+
+const INTERLEAVES: Words<Interleave, 3> = [
+    ("none", Interleave::None),
+    ("16", Interleave::Bytes16),
+    ("32", Interleave::Bytes32),
 ];
 
-const INTERLEAVES: Words<CUtensorMapInterleave, 3> = [
-    ("none", CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE),
-    ("16", CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_16B),
-    ("32", CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_32B),
-];
-
-const PROMOTIONS: Words<CUtensorMapL2promotion, 4> = [
-    (
-        "none",
-        CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE,
-    ),
-    (
-        "64",
-        CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_64B,
-    ),
-    (
-        "128",
-        CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-    ),
-    (
-        "256",
-        CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-    ),
+const PROMOTIONS: Words<Promotion, 4> = [
+    ("none", Promotion::None),
+    ("64", Promotion::Bytes64),
+    ("128", Promotion::Bytes128),
+    ("256", Promotion::Bytes256),
 ];
 
 impl TensorMap {
+    /// The size of a `CUtensorMap`, bytes.
+    pub const BYTES: usize = 128;
+
+    /// The alignment of a `CUtensorMap`, bytes.
+    pub const ALIGN: usize = 64;
+
     /// Reads what stands between the braces.
     ///
     /// # Errors
     ///
     /// The reason.
-    pub(super) fn parse(text: &str) -> Result<TensorMap, String> {
+    pub(crate) fn parse(text: &str) -> Result<TensorMap, String> {
         let mut words = fields::split(text, |c| c == ',');
         let memory = words.next().unwrap_or_default().parse()?;
         let sizes = words.next().unwrap_or_default();
@@ -171,89 +226,56 @@ impl TensorMap {
         }
     }
 
-    /// The type of the elements in a buffer of `ty`.
+    /// The tensor in a buffer of `ty` at `address`.
     ///
     /// # Errors
     ///
     /// The reason.
-    pub(super) fn element(&self, ty: Type) -> Result<CUtensorMapDataType, String> {
-        match self.ty {
-            Some(stated) if ty.bytes() == size_of::<f32>() => Ok(stated),
-            Some(stated) => Err(format!(
-                "elements of {} have 4 bytes, those of argument {} ({ty}) {}",
-                word(&TYPES, stated),
-                self.memory,
-                ty.bytes()
-            )),
-            None => Ok(element(ty)),
-        }
-    }
-
-    /// The `CUtensorMap` of a tensor at `address`.
-    ///
-    /// # Errors
-    ///
-    /// The driver's.
-    pub(super) fn encode(
-        &self,
-        element: CUtensorMapDataType,
-        element_bytes: usize,
-        address: u64,
-    ) -> Result<[u8; BYTES], DriverError> {
+    pub(crate) fn tensor(&self, ty: Type, address: u64) -> Result<Tensor<'_>, String> {
+        let element = match self.ty {
+            Some(stated) if ty.bytes() == size_of::<f32>() => stated,
+            Some(stated) => {
+                return Err(format!(
+                    "elements of {} have 4 bytes, those of argument {} ({ty}) {}",
+                    word(&TYPES, stated),
+                    self.memory,
+                    ty.bytes()
+                ));
+            }
+            None => element(ty),
+        };
         let packed = || {
-            let rows = self.sizes.iter().scan(element_bytes as u64, |bytes, size| {
-                *bytes = bytes.saturating_mul(*size); // too large, which the driver refuses
+            let rows = self.sizes.iter().scan(ty.bytes() as u64, |bytes, size| {
+                *bytes = bytes.saturating_mul(*size); // too large, which the device refuses
                 Some(*bytes)
             });
             rows.take(self.sizes.len() - 1).collect()
         };
-        let strides: Vec<u64> = self.strides.clone().unwrap_or_else(packed);
         let every = self.every.clone();
-        let every = every.unwrap_or_else(|| vec![1; self.sizes.len()]);
-        let mut map = Aligned([0; BYTES]);
-        // SAFETY: the map is as large and as aligned as a `CUtensorMap`; each list has as many
-        // elements as the tensor has dimensions, the strides one fewer. The driver does not read
-        // the tensor.
-        let result = unsafe {
-            sys::cuTensorMapEncodeTiled(
-                (&raw mut map).cast::<CUtensorMap>(),
-                element,
-                self.sizes.len() as u32,
-                address as *mut c_void,
-                self.sizes.as_ptr(),
-                strides.as_ptr(),
-                self.box_sizes.as_ptr(),
-                every.as_ptr(),
-                self.interleave,
-                self.swizzle,
-                self.l2,
-                self.fill,
-            )
-        };
-        result.result().map(|()| map.0)
+        Ok(Tensor {
+            map: self,
+            element,
+            address,
+            strides: self.strides.clone().unwrap_or_else(packed),
+            every: every.unwrap_or_else(|| vec![1; self.sizes.len()]),
+        })
     }
 }
 
-/// Memory that cuTensorMapEncodeTiled writes to.
-#[repr(C, align(64))]
-struct Aligned([u8; BYTES]);
-
-const _: () = assert!(size_of::<CUtensorMap>() == BYTES && align_of::<Aligned>() == ALIGN);
-
 /// The type of a buffer's elements. Copies move bytes, so a signed type may stand in for an
 /// unsigned one.
-fn element(ty: Type) -> CUtensorMapDataType {
+fn element(ty: Type) -> Element {
     match ty {
-        Type::U8 | Type::I8 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        Type::U16 | Type::I16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT16,
-        Type::F16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-        Type::Bf16 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-        Type::U32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT32,
-        Type::I32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
-        Type::F32 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-        Type::U64 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT64,
-        Type::I64 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT64,
-        Type::F64 => CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT64,
+        Type::U8 | Type::I8 => Element::U8,
+        Type::U16 | Type::I16 => Element::U16,
+        Type::F16 => Element::F16,
+        Type::Bf16 => Element::Bf16,
+        Type::U32 => Element::U32,
+        Type::I32 => Element::I32,
+        Type::F32 => Element::F32,
+        Type::U64 => Element::U64,
+        Type::I64 => Element::I64,
+        Type::F64 => Element::F64,
     }
 }
 
