@@ -15,6 +15,7 @@ mod block_memory;
 mod checks;
 pub(crate) mod cluster;
 mod copies_under_way;
+mod fused;
 mod half_float;
 pub(crate) mod host_simd;
 mod host_thread;

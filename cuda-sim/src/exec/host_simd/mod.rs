@@ -13,6 +13,7 @@ mod avx512;
 use std::mem::MaybeUninit;
 
 use crate::exec::access::word::Word;
+use crate::exec::fused::multiply_add;
 use crate::exec::half_float::{F16, narrow};
 
 #[cfg(target_arch = "x86_64")]
@@ -143,7 +144,7 @@ pub(crate) trait HostSimd {
             for j in 0..8 {
                 let (part, lane) = (row / 8 * 2 + j / 4, row % 8 * 4 + j % 4);
                 let terms = left.iter().zip(right);
-                let add = |sum, (a, b): (&f32, &[f32; 8])| a.mul_add(b[j], sum);
+                let add = |sum, (a, b): (&f32, &[f32; 8])| multiply_add(*a, b[j], sum);
                 let sum = terms.fold(f32::from_bits(sums[part][lane]), add);
                 let bits = if sum.is_nan() {
                     0x7fff_ffff

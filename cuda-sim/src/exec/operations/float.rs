@@ -5,6 +5,7 @@
 //! [`crate::exec::operations::rounding`]. The approximate functions are more exact here than on a
 //! GPU (`ex2.approx` has up to 2 ulp there): never assert their bits.
 
+use crate::exec::fused::multiply_add;
 use crate::exec::operations::rounding::{Float, finish};
 use crate::exec::registers::{Registers, Value};
 use crate::program::op::{FloatBinary, FloatMode, FloatTest, FloatUnary, Op, P, R, Rounding};
@@ -70,12 +71,12 @@ pub(crate) fn execute(registers: &mut Registers, op: &Op, mask: u32) {
             let r = [a, b, c];
             match mode {
                 _ if wide => fma::<f64>(registers, mask, mode, d, r),
-                FloatMode::PLAIN => registers.ternary(mask, d, r, f32::mul_add),
+                FloatMode::PLAIN => registers.ternary(mask, d, r, multiply_add),
                 _ if is_usual(mode) => registers.ternary(mask, d, r, |a: f32, b: f32, c: f32| {
-                    f32::mul_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
+                    multiply_add(a.flushed(true), b.flushed(true), c.flushed(true)).flushed(true)
                 }),
                 DOWN => registers.ternary(mask, d, r, |a: f32, b: f32, c: f32| {
-                    fused(DOWN, a.mul_add(b, c), a, b, c)
+                    fused(DOWN, multiply_add(a, b, c), a, b, c)
                 }),
                 _ => fma::<f32>(registers, mask, mode, d, r),
             }
@@ -280,9 +281,9 @@ pub(super) fn exp2(x: f32) -> f32 {
     ];
     let mut sum = TERMS[0];
     for term in &TERMS[1..] {
-        sum = sum.mul_add(fraction, *term);
+        sum = multiply_add(sum, fraction, *term);
     }
-    let power = sum.mul_add(fraction, 1.0);
+    let power = multiply_add(sum, fraction, 1.0);
     // In two steps, because 2^whole may be subnormal, or too large, where the result is not.
     let whole = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
     let half = whole >> 1;

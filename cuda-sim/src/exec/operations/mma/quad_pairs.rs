@@ -1,6 +1,7 @@
 //! `mma.m8n8k4` of f16: the four products of a warp, one for each quad pair, as
 //! [`QuadPairProducts`](crate::program::op::QuadPairProducts) has them.
 
+use crate::exec::fused::multiply_add;
 use crate::exec::half_float::{F16, narrow, widen};
 use crate::exec::registers::Registers;
 use crate::program::op::{Columns, Layout, QuadPairProducts, Sums};
@@ -91,7 +92,7 @@ impl QuadPair {
 pub(super) fn fused(a: [f32; 4], b: [f32; 4], c: f32) -> f32 {
     let mut sum = c;
     for k in 0..4 {
-        sum = a[k].mul_add(b[k], sum);
+        sum = multiply_add(a[k], b[k], sum);
     }
     sum
 }
@@ -106,7 +107,7 @@ pub(super) fn without_tensor_cores(a: [f32; 4], b: [f32; 4], c: f32) -> f32 {
 /// The same, if D is f16.
 #[inline(always)]
 pub(super) fn halves_without_tensor_cores(a: [f32; 4], b: [f32; 4], c: f32) -> f32 {
-    let pair = |k: usize| a[k + 1].mul_add(b[k + 1], a[k] * b[k]);
+    let pair = |k: usize| multiply_add(a[k + 1], b[k + 1], a[k] * b[k]);
     (c + pair(0)) + pair(2)
 }
 

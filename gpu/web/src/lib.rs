@@ -1,0 +1,40 @@
+//! The simulated device in a browser: PTX and the comments that state its launch go in, results,
+//! reports and counters come out, all as JSON.
+//!
+//! ```
+//! let mut device = gpu_web::device();
+//! let request = serde_json::json!({
+//!     "ptx": include_str!("../../ptx/vector_add.ptx"),
+//!     "launch": "// launch: grid=1 block=256\n// args: f32[9]=iota f32[9]=ones f32[9]=uninit i32=9",
+//!     "values": 3,
+//! });
+//! let answer = gpu_web::answer(&mut device, &request.to_string());
+//! assert_eq!(answer.buffers[2].values, ["1.0", "2.0", "3.0"]);
+//! assert_eq!(answer.launches[0]["figures"]["flops_f32"]["value"], 9.0);
+//! ```
+//!
+//! - `request`: what is asked; [`answer`]: what comes back, and how
+//! - `device`: [`gpu_launch::Device`] by [`cuda_sim::Simulator`]
+//! - `exports`: the functions of the WebAssembly module; `book/theme/simulator.js` calls them
+
+mod answer;
+mod device;
+#[cfg(target_arch = "wasm32")]
+mod exports;
+mod request;
+
+pub use answer::{Answer, Buffer, Fault, answer};
+pub use request::{Request, TraceRequest};
+
+use cuda_sim::{InstallError, Simulator};
+
+/// Device memory, in bytes. Records of accesses take nine times as much of the page's memory.
+const MEMORY: u64 = 8 << 20;
+
+/// A device for a page.
+///
+/// # Errors
+/// There is too little memory.
+pub fn device() -> Result<Simulator, InstallError> {
+    Simulator::new(MEMORY)
+}
