@@ -5,7 +5,7 @@
 //!   each of them stands for.
 //! - `submissions.rs`, `keys.rs`: what the grader says of a solution, and of one with a known mistake; when to grade them again.
 //! - `programs.rs`: the programs whose outputs are shown, and their command lines.
-//! - `figures/`: the pictures, drawn as SVG.
+//! - `figures/`: the pictures, drawn as SVG. `simulator.rs`: the simulated device as a part of the pages.
 //! - `checks.rs`, `shape.rs`, `commands.rs`, `agreement.rs`: what must hold for the text and for the pages made of it; the parts
 //!   of a chapter; typed commands; words and figures that must agree from page to page.
 //! - `progress.rs`: what the program says while it works.
@@ -27,6 +27,7 @@ mod programs;
 mod progress;
 mod quote;
 mod shape;
+mod simulator;
 mod submissions;
 mod tasks;
 
@@ -85,7 +86,9 @@ fn build() -> Result<PathBuf> {
     let mut book = MDBook::load(folder())?;
     book.with_preprocessor(Directives::new());
     book.build()?;
-    Ok(book.build_dir_for("html").join("index.html"))
+    let html = book.build_dir_for("html");
+    simulator::build(&html)?;
+    Ok(html.join("index.html"))
 }
 
 fn check(programs: &Programs) -> Result<()> {

@@ -20,13 +20,22 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// target it writes nothing: the pages that react show their figures then.
 pub fn build(html: &Path) -> Result<()> {
     if !target_is_installed()? {
-        eprintln!("note: the pages will not react; `rustup target add {TARGET}` installs what is missing");
+        eprintln!(
+            "note: the pages will not react; `rustup target add {TARGET}` installs what is missing"
+        );
         return Ok(());
     }
     eprintln!("simulator: being built for the pages");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--package", "gpu-web", "--lib"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "gpu-web",
+            "--lib",
+        ])
         .args(["--target", TARGET, "--profile", "web"])
         .current_dir(root())
         .status()?;
@@ -44,7 +53,9 @@ pub fn build(html: &Path) -> Result<()> {
 
 fn target_is_installed() -> Result<bool> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let library = Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]).output()?;
+    let library = Command::new(rustc)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output()?;
     let folder = String::from_utf8_lossy(&library.stdout);
     Ok(Path::new(folder.trim()).is_dir())
 }

@@ -14,7 +14,13 @@ const run = (name, input) => {
     return output.toString().trimEnd().split("\n");
 };
 const requests = run("requests");
+// A kernel of the corpus prints nothing. This one does: the native program's own output has it before the answer.
+const printing = JSON.stringify({
+    ptx: readFileSync(new URL("../../cuda-sim/ptx/control.ptx", import.meta.url), "utf8"),
+    launch: "// launch: grid=2 block=2 kernel=prints\n// args: i32[2]={0,-3}",
+});
 const wanted = run("answers", requests.join("\n"));
+const printed = run("answers", printing).slice(0, -1).map((line) => `${line}\n`).join("");
 
 const { instance } = await WebAssembly.instantiate(readFileSync(module), {});
 const { memory, room, answer_request, answer_text } = instance.exports;
@@ -26,19 +32,21 @@ const answered = (request) => {
     return new TextDecoder().decode(new Uint8Array(memory.buffer, answer_text(), length));
 };
 
-let [different, faults, printed] = [0, 0, 0];
+let [different, faults] = [0, 0];
 for (const [number, request] of requests.entries()) {
     const answer = JSON.parse(answered(request));
     const native = JSON.parse(wanted[number]);
     faults += native.fault !== null;
-    // The native program prints where the page keeps the text.
-    printed += answer.printed !== "";
-    answer.printed = native.printed;
     const [here, there] = [answer, native].map((value) => JSON.stringify(value));
     if (here === there) continue;
     different += 1;
     const { name, seed } = JSON.parse(request);
     console.error(`${name}, seed ${seed}:\n  native ${there.slice(0, 400)}\n  web    ${here.slice(0, 400)}`);
 }
-console.log(`${requests.length} requests, ${faults} faults, ${printed} with output: ${different} different answers`);
+const text = JSON.parse(answered(printing)).printed;
+if (text !== printed || printed.length < 100) {
+    different += 1;
+    console.error(`printed:\n  native ${JSON.stringify(printed)}\n  web    ${JSON.stringify(text)}`);
+}
+console.log(`${requests.length} requests, ${faults} faults: ${different} different answers`);
 process.exit(different || faults < 100 ? 1 : 0);

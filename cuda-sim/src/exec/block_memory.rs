@@ -43,7 +43,7 @@ impl BlockMemory<'_> {
     pub(crate) fn byte(&self, warp: &ActiveWarp<'_>, address: u64, lane: u32) -> Option<u8> {
         let space = address_space::space_at(address);
         let within = address.wrapping_sub(address_space::window(space));
-        let at = usize::try_from(within).ok()?;
+        let at = usize::try_from(within).unwrap_or(usize::MAX);
         match space {
             MemorySpace::Shared => self.shared.as_slice().get(at).copied(),
             MemorySpace::Local if within < u64::from(warp.local_bytes) => warp

@@ -58,7 +58,7 @@ pub use error::{InvocationError, LaunchError};
 pub use expectation::{Expectation, Mismatch};
 pub use fields::Position;
 pub use launch::Prepared;
-pub use names::readable;
+pub use names::{readable, readable_report};
 pub use recorded::recording;
 pub use sources::Sources;
 pub use tensor_map::{Element, Fill, Interleave, Promotion, Swizzle, Tensor, TensorMap};

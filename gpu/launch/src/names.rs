@@ -36,6 +36,13 @@ impl fmt::Write for Bounded {
     }
 }
 
+/// The report of a fault, in which the kernel is called as in its source. `kernel` is its name in
+/// the PTX.
+pub fn readable_report(report: &str, kernel: &str) -> String {
+    let line = |name: &str| format!("\n  kernel  {name}\n");
+    report.replace(&line(kernel), &line(&readable(kernel)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::readable;

@@ -5,7 +5,7 @@ use std::path::Path;
 use cuda_sim::trace::{self, Selection};
 use cuda_sim::{LaunchProfile, Simulator, SimulatorError};
 use gpu_launch::report::Report;
-use gpu_launch::{Invocation, LaunchError, Position, Prepared, Values, recording};
+use gpu_launch::{Invocation, LaunchError, Position, Prepared, Values, readable_report, recording};
 use gpu_recording::Recording;
 use serde::Serialize;
 use serde_json::Value;
@@ -91,7 +91,7 @@ impl Answer {
             return;
         };
         self.fault = Some(Fault {
-            report: fault.to_string(),
+            report: readable_report(&fault.to_string(), &fault.kernel),
             places: fault.places().into_iter().cloned().collect(),
         });
     }

@@ -14,7 +14,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use gpu::Refusal;
-use gpu_launch::{Config, Device, MAX_PARAMETER, Tensor, TensorMap, readable};
+use gpu_launch::{Config, Device, MAX_PARAMETER, Tensor, TensorMap, readable_report};
 
 /// If a block has more shared memory than this, in bytes, the dynamic part must be asked for before
 /// the launch.
@@ -130,7 +130,11 @@ impl Device for CudaDevice {
         };
         launched
             .and_then(|_| self.stream.synchronize())
-            .map_err(|error| named(&kernel.name, error.into()))
+            .map_err(|error| {
+                let mut refusal = Refusal::from(error);
+                refusal.message = readable_report(&refusal.message, &kernel.name);
+                refusal
+            })
     }
 }
 
@@ -148,13 +152,4 @@ impl Parameter {
         parameter.0[..bytes.len()].copy_from_slice(bytes);
         parameter
     }
-}
-
-/// The refusal of a launch, in which the kernel is called as in its source.
-fn named(kernel: &str, mut refusal: Refusal) -> Refusal {
-    let line = |name: &str| format!("\n  kernel  {name}\n");
-    refusal.message = refusal
-        .message
-        .replace(&line(kernel), &line(&readable(kernel)));
-    refusal
 }
