@@ -13,7 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`.
+//! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`. Those that
+//! want no driver call [`Simulator`], which is all there is on WebAssembly.
 //!
 //! # What is simulated
 //!
@@ -29,6 +30,7 @@
 //!
 //! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
 //! - `driver`: the driver API: exported functions, their objects, streams
+//! - `simulator`: [`Simulator`], the device without it; `launch`, `status`: what both share
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
 //! - `memory`: device memory, allocations, what is known of each byte, undo log; `tensor_map`
