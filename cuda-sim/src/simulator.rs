@@ -4,7 +4,7 @@ use std::{error, fmt, sync::Arc};
 
 use crate::{
     InstallError, LaunchProfile,
-    device::MAX_CLUSTER,
+    device::PORTABLE_CLUSTER,
     fault::Fault,
     launch::{Limits, PlacedModule, PreparedLaunch, Shape, Submission},
     memory::arena::{Arena, Kind, Owner},
@@ -250,7 +250,7 @@ impl Simulator {
         let most = device().capability.shared_per_block_optin;
         let limits = Limits {
             dynamic_shared: most.saturating_sub(kernel.shared_bytes),
-            cluster: MAX_CLUSTER,
+            cluster: PORTABLE_CLUSTER,
         };
         shape.check(&kernel, limits)?;
         shape.check_local_memory(&kernel, self.arena.usage().0)?;
