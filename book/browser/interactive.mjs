@@ -1,5 +1,7 @@
 // The parts of the book that react: each function does what a reader would do, and reports what is not as it should be.
 
+import { labs } from "./labs.mjs";
+
 // The page on online softmax: buttons, keys and numbers do what they say.
 async function stepper(page, found) {
     const rows = () => page.locator("#os-rows tr").count();
@@ -81,7 +83,7 @@ async function warp(page, found) {
     await page.click("#ws-end");
     if (!(await page.isDisabled("#ws-barrier"))) found("something comes after the end");
     if ((await page.locator("#ws-source .now").count()) !== 1) found("not one line is marked");
-    if (!(await page.locator("#ws-words").getAttribute("aria-label"))) found("the words have no description");
+    if (!(await page.locator("#ws-words .words").getAttribute("aria-label"))) found("the words have no description");
     if (!page.url().endsWith("softmax.html")) found("a key left the page");
 }
 
@@ -109,4 +111,5 @@ export const interactive = [
     { name: "a warp", file: "stage2/softmax.html", use: warp },
     { name: "search", file: "index.html", use: search },
     { name: "folds", file: "gpu/threads.html", use: fold },
+    ...labs,
 ];

@@ -11,6 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
 import { inspect } from "./inspect.mjs";
 import { interactive } from "./interactive.mjs";
+import { report } from "./native.mjs";
 
 const html = join(dirname(fileURLToPath(import.meta.url)), "..", "html");
 const pictures = process.argv[2];
@@ -24,14 +25,15 @@ if (pages.length < 10) throw new Error(`${pages.length} pages in ${html}: run \`
 const browser = await launch();
 const findings = [];
 const visits = Object.keys(widths).flatMap((width) => Object.keys(themes).map((theme) => visit(width, theme)));
-await Promise.all(visits);
+for (const use of await Promise.all(visits)) await use(); // one after the other: how long a page computes is printed
 await browser.close();
 
 for (const finding of findings) console.error(finding);
+for (const line of report()) console.log(line);
 console.log(`${pages.length} pages, ${Object.keys(widths).length} widths, ${Object.keys(themes).length} themes, ${interactive.length} that react: ${findings.length} findings`);
 process.exit(findings.length ? 1 : 0);
 
-// All pages at one width in one theme.
+// All pages at one width in one theme. Gives a function that uses those that react.
 async function visit(width, theme) {
     const [w, h] = widths[width];
     const context = await browser.newContext({ viewport: { width: w, height: h }, colorScheme: themes[theme] });
@@ -45,7 +47,7 @@ async function visit(width, theme) {
             const url = new URL(request.url());
             if (url.protocol === "file:") {
                 if (!existsSync(fileURLToPath(`file://${url.pathname}`))) found(`missing ${url.pathname}`);
-            } else if (url.protocol !== "data:") {
+            } else if (!["data:", "blob:"].includes(url.protocol)) { // the worker of the simulator is a blob
                 found(`loads ${url.href}`);
             }
         });
@@ -63,10 +65,12 @@ async function visit(width, theme) {
         }
         await page.close();
     }
-    for (const { name, file, use } of interactive) {
-        const { page, found } = await open(file, name);
-        await use(page, found).catch((error) => found(`it does not react: ${error.message.split("\n")[0]}`));
-        await page.close();
-    }
-    await context.close();
+    return async () => {
+        for (const { name, file, use } of interactive) {
+            const { page, found } = await open(file, name);
+            await use(page, found).catch((error) => found(`it does not react: ${error.message.split("\n")[0]}`));
+            await page.close();
+        }
+        await context.close();
+    };
 }

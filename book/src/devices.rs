@@ -37,7 +37,7 @@ pub fn arithmetic(device: &str, flop: f64) -> Result<String> {
 }
 
 /// f32 operations per second.
-fn flops(device: &str) -> Result<f64> {
+pub fn flops(device: &str) -> Result<f64> {
     let lanes = number(device, "multiprocessors")? * number(device, "f32 lanes")?;
     Ok(lanes * 2.0 * number(device, "clock, MHz")? * 1e6)
 }
@@ -45,11 +45,16 @@ fn flops(device: &str) -> Result<f64> {
 /// The time that a device takes at least to read so many bytes, in microseconds.
 pub fn transfer(device: &str, bytes: &str) -> Result<String> {
     let bytes: f64 = bytes.parse().context("the bytes are no number")?;
-    let seconds = bytes / (number(device, "DRAM, GB/s")? * 1e9);
-    Ok(format!("{:.0} µs", seconds * 1e6))
+    Ok(format!("{:.0} µs", bytes / bandwidth(device)? * 1e6))
 }
 
-fn number(device: &str, name: &str) -> Result<f64> {
+/// Bytes per second of device memory.
+pub fn bandwidth(device: &str) -> Result<f64> {
+    Ok(number(device, "DRAM, GB/s")? * 1e9)
+}
+
+/// A figure of a device, without the separators of thousands.
+pub fn number(device: &str, name: &str) -> Result<f64> {
     let text = figure(device, name)?.replace(',', "");
     text.parse()
         .with_context(|| format!("{name} of {device} is {text:?}"))

@@ -18,6 +18,7 @@
 //! | `{{points}}` | the points of all stages, from the grader's table |
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
+//! | `{{lab NAME}}` | a box for a script of `theme/labs`, which runs kernels in the page |
 //! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
 //! | `{{hints FILE}}` | the hints of a task, in folds |
 //! | `{{clinic}}` | the kernels of the clinic, with their symptoms |
@@ -35,7 +36,7 @@ use serde_json::{Value, json};
 
 use crate::progress::Progress;
 use crate::{
-    clinic, devices, figures, gains, generated, hints, maths, metrics, quote, root, tasks,
+    clinic, devices, figures, gains, generated, hints, labs, maths, metrics, quote, root, tasks,
 };
 
 /// The preprocessor.
@@ -125,6 +126,7 @@ fn replaced(directive: &str) -> Result<String> {
         ["points"] => tasks::points(),
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),
+        ["lab", name] => labs::html(name),
         ["task", name] => tasks::card(name),
         ["clinic"] => clinic::table(),
         ["hints", file] => hints::folds(file),
