@@ -184,7 +184,7 @@ async function split(page, found) {
 async function playground(page, found) {
     const { at, host, settled, toggle, state, first } = await opened(page, found, "playground");
     await compare(first, found);
-    const bugs = ["out_of_bounds_ragged_tail", "shared_race_tree_loop", "divergent_barrier_loop_trips", "uninitialised_shared_halo", "missing_proxy_fence_tensor_store"];
+    const bugs = ["out_of_bounds_ragged_tail", "shared_race_tree_loop", "divergent_barrier_loop_trips", "uninitialised_shared_halo", "endless_loop_stride_zero", "missing_proxy_fence_tensor_store"];
     for (const bug of bugs.map((bug) => `bug_${bug}`)) {
         await at("Kernel").selectOption(bug);
         const [{ answer }] = await settled();

@@ -107,7 +107,7 @@ const labs = (() => {
                     if (error === stale || changed) continue;
                     problem.hidden = false;
                     problem.textContent = error.message;
-                    state.textContent = "The simulator reports an error.";
+                    state.textContent = "Nothing was counted. The reason:";
                 }
             }
             running = false;
@@ -192,14 +192,18 @@ const labs = (() => {
         let update;
         const facts = JSON.parse(host.dataset.facts);
         const begin = async () => {
-            const made = await build({ range, select, checkbox, picture, table, listing, results, facts, kernel, host, refresh });
-            update = made;
-            refresh();
+            try {
+                update = await build({ range, select, checkbox, picture, table, listing, results, facts, kernel, host, refresh });
+                refresh();
+            } catch (error) {
+                state.textContent = `Nothing can be shown: ${error.message}.`;
+            }
         };
         // The simulator is loaded when the box comes into sight.
         new IntersectionObserver((seen, observer) => {
             if (!seen.some((entry) => entry.isIntersecting)) return;
             observer.disconnect();
+            state.textContent = "The simulator is being loaded.";
             begin();
         }, { rootMargin: "300px" }).observe(host);
         state.textContent = "The simulator is loaded when this box comes into sight.";

@@ -3,6 +3,7 @@
 labs.lab("playground", ({ results, facts, host, kernel, refresh }) => {
     const { element, number, shown } = labs;
     const VALUES = 32; // elements of a buffer that are shown
+    const BUDGET = 2_000_000; // instructions of a warp, so that an endless loop ends
 
     // A labelled control.
     let last = 0;
@@ -94,7 +95,7 @@ labs.lab("playground", ({ results, facts, host, kernel, refresh }) => {
     load();
     return async (_, attempt) => {
         if (!ptx.value) return "";
-        const request = { values: VALUES, ptx: ptx.value, sources };
+        const request = { values: VALUES, budget: BUDGET, ptx: ptx.value, sources };
         if (seed.value !== "") request.seed = Number(seed.value);
         if (traced.checked) request.trace = { block: [Number(block.value), 0, 0], warp: Number(warp.value), steps: Number(steps.value) };
         const { error, fault, launches, buffers, mismatches, printed, trace } = await attempt(chosen.value, launch.value, request);
