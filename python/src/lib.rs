@@ -1,0 +1,33 @@
+//! The Python module `attention_kernels._native`: attention on arrays that Python hands over.
+//!
+//! The package around it, in `package/`, has the functions that a user calls. It decides whether a
+//! call is NumPy's or PyTorch's, and makes the options. This module computes:
+//!
+//! - `dlpack/`: tensors of other libraries without a copy, and results for them.
+//! - `options`: the options of a call, with their masks.
+//! - `cpu`: stage 3, forward and backward.
+//! - `sim`: stage 4's library on the simulated device, forward and backward, with profiles.
+//! - `job`: runs a computation without the interpreter's lock, and lets Ctrl-C through.
+//! - `error`: errors of the stages as Python's exceptions.
+
+mod cpu;
+mod dlpack;
+mod error;
+mod job;
+mod options;
+mod sim;
+
+/// Attention on arrays that Python hands over.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::cpu::{cpu_backward, cpu_forward};
+    #[pymodule_export]
+    use crate::dlpack::Exported;
+    #[pymodule_export]
+    use crate::error::DeviceError;
+    #[pymodule_export]
+    use crate::options::Options;
+    #[pymodule_export]
+    use crate::sim::{sim_backward, sim_forward};
+}
