@@ -26,7 +26,7 @@ async function native({ ptx, launch }) {
 
 // Compares each run of a page with one launch to the native program, figure by figure.
 export async function compare(runs, found) {
-    if (!program) return;
+    if (!program) return found("there is no native program to compare with: cargo build -p gpu-tool, or name one by GPU_PROGRAM");
     for (const { request, answer } of runs) {
         const key = request.launch + request.ptx;
         if (!profiles.has(key)) profiles.set(key, native(request));

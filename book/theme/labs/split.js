@@ -32,7 +32,7 @@ labs.lab("split", ({ range, select, picture, table, facts }) => {
     const plot = (chosen) => {
         const done = Array.from({ length: MOST }, (_, index) => times.get(key(index + 1)));
         const most = Math.max(...done.flatMap((both) => (both ? [both[0] + both[1]] : [])));
-        const [step, height] = [(WIDTH - LEFT) / MOST, HEIGHT - BOTTOM - 20];
+        const [step, height] = [(WIDTH - LEFT - 6) / MOST, HEIGHT - BOTTOM - 20];
         const y = (seconds) => HEIGHT - BOTTOM - seconds / most * height;
         const note = (x, y, said, anchor) => shape("text", { x, y, "text-anchor": anchor, class: "note" }, said);
         const bars = done.flatMap((both, index) => {
