@@ -69,6 +69,7 @@ async function visit(width, theme) {
         for (const { name, file, use } of interactive) {
             const { page, found } = await open(file, name);
             await use(page, found).catch((error) => found(`it does not react: ${error.message.split("\n")[0]}`));
+            for (const what of await page.evaluate(inspect)) found(what); // what has been drawn meanwhile
             await page.close();
         }
         await context.close();

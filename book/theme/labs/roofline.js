@@ -2,7 +2,7 @@
 // The roofline of a device, with a point for a launch: its modelled speed over its arithmetic intensity.
 labs.roofline = (picture, { flops, bandwidth }) => {
     const { shape, number } = labs;
-    const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [480, 300, 12, 40, 14, 20];
+    const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [480, 300, 18, 40, 14, 20];
     const draw = picture(WIDTH, HEIGHT, 280);
     const [lowest, highest] = [-2, 3]; // powers of ten: FLOP per byte
     const [slowest, fastest] = [8, 14.2]; // FLOP/s
