@@ -31,8 +31,12 @@ fn by_driver(device: &CudaDevice, launch: &str, ptx: &str) -> Outcome {
     }
 }
 
-/// Without addresses and numbers of allocations, which go on from kernel to kernel in the driver.
+/// Without addresses, numbers of allocations and neighbours of other kernels: in the driver, they go
+/// on from kernel to kernel.
 fn masked(report: &str) -> String {
+    let is_neighbour = |line: &&str| line.starts_with("          ") && line.contains("allocation");
+    let lines = report.lines().filter(|line| !is_neighbour(line));
+    let report = lines.collect::<Vec<_>>().join("\n");
     let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '#';
     let words = report.split_inclusive(|c| !is_inside(c)).map(|word| {
         let name = word.trim_end_matches(|c| !is_inside(c));
