@@ -3,8 +3,8 @@
 //!
 //! The table is a shared library of a few kilobytes with the soname `libcuda.so`. It exports every
 //! name of `symbols.txt` as one indirect jump through an array, and `cuda_sim_fill`, which fills
-//! that array with the addresses of this crate's functions. `src/install.rs` embeds the library and
-//! loads it at run time.
+//! that array with the addresses of this crate's functions. `src/driver/install.rs` embeds the
+//! library and loads it at run time.
 
 use std::{
     env,
@@ -51,7 +51,7 @@ fn stub_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
 }
 
 /// The addresses to fill the library's table with, in the same order, and their names. Included by
-/// `src/install.rs`.
+/// `src/driver/install.rs`.
 fn table_source(symbols: &[&str]) -> Result<String, Box<dyn Error>> {
     let n = symbols.len();
     let mut source = format!("static NAMES: [&str; {n}] = {symbols:?};\n");

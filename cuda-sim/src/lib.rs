@@ -6,37 +6,28 @@
 //! use cudarc::driver::CudaContext;
 //!
 //! cuda_sim::install()?; // before the first CUDA call
-//! let context = CudaContext::new(0)?;
-//! let stream = context.default_stream();
+//! let stream = CudaContext::new(0)?.default_stream();
 //! let device = stream.clone_htod(&[1.0f32, 2.0, 3.0])?;
 //! assert_eq!(stream.clone_dtoh(&device)?, [1.0, 2.0, 3.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Programs that cannot call [`install`] use `cuda-sim/libcuda`: `cuda-sim run ./program`. Those that
-//! want no driver call [`Simulator`], which is all there is on WebAssembly.
+//! Programs that cannot call [`install`] use `cuda-sim/libcuda`. Those that want no driver call
+//! [`Simulator`], which is all there is on WebAssembly.
 //!
 //! # What is simulated
 //!
-//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says (`MODEL.md` lists them), CUDA
-//! 12.8, with 4 GiB of memory (`CUDA_SIM_MEMORY`), and blocks on all cores (`CUDA_SIM_THREADS`).
-//! Device pointers are host pointers. A stream runs inside the call that submits work until it has
-//! to wait; then it gets a thread. Events measure modelled time on that device (`MODEL.md`). A
-//! kernel's mistake is a [`Fault`]: it comes back once, as the error a GPU would give, with its
-//! report as the text of `cuGetErrorString`; and the next launch works. Races and uninitialised
-//! reads are found unless `CUDA_SIM_CHECK=off`. [`profile`] and [`record`] count.
+//! One device that answers like an H100, or as `CUDA_SIM_DEVICE` says, with CUDA 12.8. Events
+//! measure modelled time (`MODEL.md`). A kernel's mistake is a [`Fault`]: it comes back once, as
+//! the error a GPU would give, and the next launch works. [`profile`] and [`record`] count.
 //!
 //! # Parts
 //!
-//! - `install`: the jump table named `libcuda.so` that leads every CUDA call of this process here
-//! - `driver`: the driver API: exported functions, their objects, streams
-//! - `simulator`: [`Simulator`], the device without it; `launch`, `status`: what both share
+//! - `driver`: the driver API; `simulator`: the device without it; `launch`, `status`: for both
 //! - `ptx`, `program`: PTX text to decoded operations, and their analyses
 //! - `exec`: runs launches; a folder each for scheduling, operations, memory accesses and checks
-//! - `memory`: device memory, allocations, what is known of each byte, undo log; `tensor_map`
-//! - `settings`: `CUDA_SIM_…`; `report`: faults; `device`, `model`: figures, modelled time
-//! - `profile`, `recorder`, `leaks`: counters of launches, allocations, copies; memory not freed
-//! - [`trace`]: steps of a warp at chosen lines; `jitter`: random pauses of host threads, for tests
+//! - `memory`: device memory, what is known of each byte, undo log; `tensor_map`
+//! - `settings`: `CUDA_SIM_…`; `device`, `model`: figures, modelled time; `profile`, `recorder`
 //!
 //! Not here: machine code, a second device, textures, external memory, IPC.
 
@@ -46,30 +37,22 @@
     all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"),
     target_arch = "wasm32"
 )))]
-compile_error!(
-    "cuda-sim needs Linux with glibc on x86-64 (WSL2 will do): it plants its driver by memfd and ELF soname"
-);
+compile_error!("cuda-sim needs Linux with glibc on x86-64 (WSL2 will do), or WebAssembly");
 
 mod device;
 #[cfg(not(target_arch = "wasm32"))]
 mod driver;
 mod exec;
 mod fault;
-#[cfg(not(target_arch = "wasm32"))]
-mod install;
 mod install_error;
 mod jitter;
 mod launch;
-#[cfg(not(target_arch = "wasm32"))]
-mod leaks;
 mod memory;
 mod model;
 mod profile;
 mod program;
 mod ptx;
 mod recorder;
-#[cfg(not(target_arch = "wasm32"))]
-mod report;
 mod settings;
 mod simulator;
 mod status;
@@ -78,7 +61,7 @@ mod tensor_map;
 pub mod trace;
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use driver::{last_fault, last_launch, take_fault};
+pub use driver::{Leaks, held, install, last_fault, last_launch, last_leaks, take_fault};
 #[cfg(target_arch = "wasm32")]
 pub use exec::take_output;
 pub use exec::{MmaMode, set_budget, set_checks, set_mma, set_seed};
@@ -86,12 +69,8 @@ pub use fault::{
     Agent, BadAccess, BadCopy, BadTensor, Fault, FaultKind, MemoryKind, MissingThreads, Nearest,
     Page, ProductRegister, Race, RaceSide, RegisterInFlight, UnsetRead, WaitedBarrier,
 };
-#[cfg(not(target_arch = "wasm32"))]
-pub use install::install;
 pub use install_error::InstallError;
 pub use jitter::set_jitter;
-#[cfg(not(target_arch = "wasm32"))]
-pub use leaks::{Leaks, held, last_leaks};
 pub use model::{ModelledTime, Resource};
 pub use profile::{Counters, LaunchProfile, LineProfile, Phase, Sectors, Wavefronts};
 pub use program::{Remark, op::Class, ptxas_report::Resources, remarks};

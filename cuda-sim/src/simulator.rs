@@ -17,8 +17,8 @@ use crate::{
 /// A device of its own: memory, and the kernels of PTX text. It runs them as the driver does, with
 /// the same checks, counters and modelled times, in the thread that calls.
 ///
-/// Addresses are those of this device. Whatever a kernel does with them, it reads and writes nothing
-/// but the memory allocated here.
+/// Addresses are those of this device. Whatever a kernel does with them, it reads and writes
+/// nothing but the memory allocated here.
 ///
 /// ```
 /// use cuda_sim::{LaunchShape, Simulator};
@@ -218,8 +218,8 @@ impl Simulator {
         Ok(tensor.tiled(box_sizes)?.to_bytes())
     }
 
-    /// Runs a kernel to its end. `parameters` are its arguments in order, each with as many bytes as
-    /// the kernel's parameter has.
+    /// Runs a kernel to its end. `parameters` are its arguments in order, each with as many bytes
+    /// as the kernel's parameter has.
     ///
     /// # Errors
     /// No such kernel, a launch beyond the limits of the device or of the kernel, arguments that do

@@ -484,8 +484,8 @@ impl Nearest {
 }
 
 impl Fault {
-    /// The source lines that it names, file and number: its own, that of the other side of a race or
-    /// of what is in flight, that of a barrier which threads have missed.
+    /// The source lines that it names, file and number: its own, that of the other side of a race
+    /// or of what is in flight, that of a barrier which threads have missed.
     pub fn places(&self) -> Vec<&(String, u32)> {
         let other = match &self.kind {
             FaultKind::DivergentBarrier { other }

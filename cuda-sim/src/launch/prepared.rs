@@ -90,8 +90,9 @@ impl PreparedLaunch {
     }
 }
 
-/// Submission of an operation of a device: its number, and the settings that the submitting thread had at that
-/// time. Launches of a graph have the settings of the graph's launch, not of its capture.
+/// Submission of an operation of a device: its number, and the settings that the submitting thread
+/// had at that time. Launches of a graph have the settings of the graph's launch, not of its
+/// capture.
 pub(crate) struct Submission {
     /// Number of the operation among all that were submitted.
     pub(crate) operation: u64,

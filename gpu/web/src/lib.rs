@@ -3,9 +3,10 @@
 //!
 //! ```
 //! let mut device = gpu_web::device();
+//! let arguments = "f32[9]=iota f32[9]=ones f32[9]=uninit i32=9";
 //! let request = serde_json::json!({
 //!     "ptx": include_str!("../../ptx/vector_add.ptx"),
-//!     "launch": "// launch: grid=1 block=256\n// args: f32[9]=iota f32[9]=ones f32[9]=uninit i32=9",
+//!     "launch": format!("// launch: grid=1 block=256\n// args: {arguments}"),
 //!     "values": 3,
 //! });
 //! let answer = gpu_web::answer(&mut device, &request.to_string());

@@ -31,8 +31,8 @@ fn by_driver(device: &CudaDevice, launch: &str, ptx: &str) -> Outcome {
     }
 }
 
-/// Without addresses, numbers of allocations and neighbours of other kernels: in the driver, they go
-/// on from kernel to kernel.
+/// Without addresses, numbers of allocations and neighbours of other kernels: in the driver, they
+/// go on from kernel to kernel.
 fn masked(report: &str) -> String {
     let is_neighbour = |line: &&str| line.starts_with("          ") && line.contains("allocation");
     let lines = report.lines().filter(|line| !is_neighbour(line));

@@ -3,13 +3,14 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
+    driver::leaks,
     driver::{
         api::device::check_device,
         context::{self, Context},
         ffi::{Code, Error, Handle, In, Out, Result, Status, guard},
         state::{Driver, driver},
     },
-    leaks, recorder,
+    recorder,
     sync::lock,
 };
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::{
     device::DRIVER_VERSION,
     driver::ffi::{Code, Error, In, Out, Result, Status, Text, guard},
-    install::address_of,
+    driver::install::address_of,
 };
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.

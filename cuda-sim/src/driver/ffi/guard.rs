@@ -14,9 +14,9 @@ use std::{
 
 use crate::status::{Code, Error, Result, Status};
 use crate::{
+    driver::report,
     fault::Fault,
     profile::{LaunchProfile, Record},
-    report,
     sync::lock,
 };
 

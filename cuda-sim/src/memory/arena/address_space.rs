@@ -9,7 +9,8 @@ use crate::memory::{
 };
 
 /// Address at which the arena starts unless that range is taken. Its lower half is where it starts
-/// in the memory of a WebAssembly module, behind the module's own data: addresses are the same there.
+/// in the memory of a WebAssembly module, behind the module's own data: addresses are the same
+/// there.
 const BASE: u64 = 0x1000_0100_0000;
 /// Bytes of addresses for each byte of device memory: itself and its shadow.
 const ADDRESSES_PER_BYTE: u64 = 1 + Shadow::BYTES_PER_SECTOR.div_ceil(SECTOR);

@@ -69,8 +69,8 @@ pub(crate) unsafe fn prefer_large(start: u64, bytes: u64) {
     };
 }
 
-/// Bytes of addresses that this process may still map, by its limit (`ulimit -v`). No bound if there
-/// is no limit.
+/// Bytes of addresses that this process may still map, by its limit (`ulimit -v`). No bound if
+/// there is no limit.
 pub(crate) fn free_addresses() -> u64 {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: a place for the result, which is read only if the call has written it.

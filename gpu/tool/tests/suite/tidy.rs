@@ -77,6 +77,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "gpu-web",
+        &[
+            "cuda-sim",
+            "gpu-launch",
+            "gpu-recording",
+            "gpu-tool",
+            "kernel-corpus",
+        ],
+    ),
+    (
         "grade",
         &[
             JUDGE,

@@ -12,7 +12,10 @@ use std::{
 
 use libloading::Library;
 
-use crate::{driver, install_error::InstallError, report};
+use crate::{
+    driver::{self, report},
+    install_error::InstallError,
+};
 
 /// The jump table that `build.rs` compiled: a shared library with the soname `libcuda.so`.
 static STUB: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda.so"));

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::{
+    driver::leaks::Leaks,
     fault::Fault,
-    leaks::Leaks,
     settings::{Target, settings},
     sync::lock,
 };

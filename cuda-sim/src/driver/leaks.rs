@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::fmt;
 
-use crate::driver::driver;
+use crate::driver::{driver, report};
+use crate::exec;
 use crate::memory::arena::Arena;
-use crate::{exec, report};
 
 /// Memory that a context which ended left behind. Module variables and what a graph owns do not
 /// count.
