@@ -2,7 +2,7 @@
 //! reports and counters come out, all as JSON.
 //!
 //! ```
-//! let mut device = gpu_web::device();
+//! let mut device = gpu_web::device()?;
 //! let arguments = "f32[9]=iota f32[9]=ones f32[9]=uninit i32=9";
 //! let request = serde_json::json!({
 //!     "ptx": include_str!("../../ptx/vector_add.ptx"),
@@ -10,8 +10,9 @@
 //!     "values": 3,
 //! });
 //! let answer = gpu_web::answer(&mut device, &request.to_string());
-//! assert_eq!(answer.buffers[2].values, ["1.0", "2.0", "3.0"]);
+//! assert_eq!(answer.buffers[2].values, ["1", "2", "3"]);
 //! assert_eq!(answer.launches[0]["figures"]["flops_f32"]["value"], 9.0);
+//! # Ok::<(), cuda_sim::InstallError>(())
 //! ```
 //!
 //! - `request`: what is asked; [`answer`]: what comes back, and how

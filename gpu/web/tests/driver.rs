@@ -15,7 +15,7 @@ const SEED: u64 = 3;
 
 /// What the driver makes of a kernel file.
 enum Outcome {
-    Fault(cuda_sim::Fault),
+    Fault(Box<cuda_sim::Fault>),
     Refused,
     Results(Vec<(Position, Values)>, Vec<cuda_sim::LaunchProfile>),
 }
@@ -26,7 +26,7 @@ fn by_driver(device: &CudaDevice, launch: &str, ptx: &str) -> Outcome {
     let (outcome, profiles) = cuda_sim::profile(|| invocation.run(device, ptx));
     match (outcome, cuda_sim::take_fault()) {
         (Ok(buffers), _) => Outcome::Results(buffers, profiles),
-        (Err(_), Some(fault)) => Outcome::Fault(fault),
+        (Err(_), Some(fault)) => Outcome::Fault(Box::new(fault)),
         (Err(_), None) => Outcome::Refused,
     }
 }
