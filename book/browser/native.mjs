@@ -1,6 +1,6 @@
 // Runs of the simulator in a page, beside the same runs of the native program, and how long the page waited for them.
 //
-// The variable GPU_PROGRAM names the program. Without it, it is target/debug/gpu, if that is built.
+// The variable GPU_PROGRAM names the program. Without it, it is target/debug/gpu.
 
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 //! The simulated device without a driver around it: text in, results and reports out.
 
-use std::{error, fmt, sync::Arc};
+use std::{cell::Cell, error, fmt, marker::PhantomData, sync::Arc};
 
 use crate::{
     InstallError, LaunchProfile,
@@ -46,6 +46,8 @@ use crate::{
 /// [`trace::record`](crate::trace::record) are for these launches, too.
 pub struct Simulator {
     arena: Arena,
+    /// Not to be shared between threads: a copy must not meet a launch.
+    of_one_thread: PhantomData<Cell<()>>,
 }
 
 /// A module whose variables lie in the memory of a [`Simulator`]. Dropping it frees them.
@@ -141,7 +143,10 @@ impl Simulator {
         let arena = Arena::reserve(bytes..=bytes).map_err(|error| InstallError::Memory {
             reason: error.to_string(),
         })?;
-        Ok(Simulator { arena })
+        Ok(Simulator {
+            arena,
+            of_one_thread: PhantomData,
+        })
     }
 
     /// Forgets all allocations: addresses and numbers begin anew.
@@ -187,7 +192,7 @@ impl Simulator {
         let length = bytes.len() as u64;
         self.arena.check_range("write", address, length)?;
         // SAFETY: the range lies in a live allocation, whose memory stays mapped, and no launch is
-        // running: they run within the calls of this thread that hold this value.
+        // running: they run within calls, which threads cannot make at the same time.
         unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
         self.arena.shadow().bytes.set_written(address, length);
         Ok(())
