@@ -125,6 +125,7 @@ EXPECTED = {
     "bulk_load_asked_for": REVERSED,
     "bulk_load_two_stages": [(1, "i32", reversed_parts(2))],
     "bulk_load_next_tile": [(1, "i32", reversed_parts(3))],
+    "bulk_load_prefetch": [(1, "i32", 2 * [sum(64 * i + 63 - t for i in range(4)) for t in range(64)])],
     "producer_warp": [(1, "i32", reversed_parts(3))],
     "expect_tx_behind_the_copy": REVERSED,
     "expect_tx_of_two_copies": REVERSED,
@@ -141,6 +142,8 @@ EXPECTED = {
     "wgmma": PLUS_ONE,
     "wgmma_fence_behind_barrier": PLUS_ONE,
     "wgmma_operand_stored_again": PLUS_ONE,
+    "wgmma_all_warps_wait": PLUS_ONE,
+    "wgmma_rows_of_own_warp": PLUS_ONE,
     "wgmma_two_stages": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
     "wgmma_sums_not_set": [(2, "i32", folded(plus(small_product(), small_product(1, 1))))],
     "wgmma_two_groups": [(2, "i32", folded(small_product()) + folded(small_product(0, 1)))],
@@ -156,6 +159,7 @@ EXPECTED = {
     ],
     "wgmma_swizzle_128": SWIZZLED,
     "setmaxnreg": [(1, "i32", reversed_parts(1, 256))],
+    "setmaxnreg_no_bounds": [(1, "i32", reversed_parts(1, 256))],
     "setmaxnreg_and_back": [(1, "i32", reversed_parts(1, 256))],
     "pipeline": [(2, "i32", [sum(64 * row + t for row in range(56)) for t in range(64)])],
     "gemm": [(4, "i32", folded(sampled_product(64, 64, 256)))],
@@ -207,6 +211,9 @@ def split_barrier(block, t):
 EXPECTED |= {f"cluster_{name}": expected for name, expected in {
     "histogram": [(1, "i32", histograms(1))],
     "histogram_of_parts": [(1, "i32", histograms(3))],
+    "bulk_reduce": [(1, "i32", [
+        100 + sum(256 * cluster + 64 * rank + 63 - t for rank in range(4)) for cluster in range(2) for t in range(64)
+    ])],
     "sum": [(1, "i32", [sum(range(384)), sum(range(384, 768))])],
     "ring": [(1, "i32", [
         sum(512 * cluster + 128 * block + 32 * ((rank + 1) % 4) + t for block in range(4))
@@ -265,8 +272,6 @@ EXPECTED |= {f"cluster_{name}": expected for name, expected in {
 }.items()}
 
 WRONG = {
-    "swizzle_64": SWIZZLED,
     "step_in_bytes": SWIZZLED,
-    "tile_not_swizzled": SWIZZLED,
     "cluster_rank_by_columns": EXPECTED["cluster_transpose"],
 }

@@ -8,6 +8,7 @@
 use crate::device::MAX_CLUSTER;
 use crate::exec::block::Block;
 use crate::exec::checks::vector_clock::{BlockClocks, Past};
+use crate::exec::permutation::shuffle;
 use crate::fault::FaultKind;
 
 /// The lowest bit of the rank in an address of shared memory.
@@ -29,6 +30,8 @@ pub(crate) struct Cluster {
     pub peers: Vec<Option<Box<Block>>>,
     /// True for those that have ended.
     pub ended: Vec<bool>,
+    /// The ranks, in the order in which they have their turns.
+    pub order: Vec<usize>,
     barrier: ClusterBarrier,
 }
 
@@ -40,6 +43,8 @@ struct ClusterBarrier {
     phase: u64,
     /// By rank and warp: the phase of the last arrival.
     arrivals: Vec<Option<u64>>,
+    /// By rank and warp: the lanes that have waited since.
+    waited: Vec<u32>,
     /// Warps that have ended.
     ended: Vec<bool>,
     /// By rank: what arrivals at the present phase pass on, and those at the last.
@@ -48,18 +53,25 @@ struct ClusterBarrier {
 }
 
 impl Cluster {
-    /// A cluster of these blocks, of `warps` warps each.
-    pub(crate) fn new(peers: Vec<Option<Box<Block>>>, warps: usize) -> Cluster {
+    /// A cluster of these blocks, of `warps` warps each, which have their turns in an order that
+    /// depends on the seed.
+    pub(crate) fn new(peers: Vec<Option<Box<Block>>>, warps: usize, seed: Option<u64>) -> Cluster {
         let blocks = peers.len();
+        let mut order: Vec<usize> = (0..blocks).collect();
+        if let Some(seed) = seed {
+            shuffle(&mut order, seed);
+        }
         let pasts = || vec![Past::default(); blocks];
         Cluster {
             rank: 0,
             peers,
             ended: vec![false; blocks],
+            order,
             barrier: ClusterBarrier {
                 warps,
                 phase: 0,
                 arrivals: vec![None; blocks * warps],
+                waited: vec![0; blocks * warps],
                 ended: vec![false; blocks * warps],
                 present: pasts(),
                 over: pasts(),
@@ -105,25 +117,32 @@ impl Cluster {
             return Err(FaultKind::BadCluster { what });
         }
         *last = Some(barrier.phase);
+        barrier.waited[self.rank * barrier.warps + warp] = 0;
         if let Some(clocks) = clocks {
             clocks.arrive(warp, &mut barrier.present[self.rank]);
         }
         Ok(barrier.end_phase())
     }
 
-    /// A warp of the running block waits at the barrier. False if the phase of its arrival is not
-    /// over.
+    /// Lanes of a warp of the running block wait at the barrier. False if the phase of its arrival
+    /// is not over.
     pub(crate) fn wait(
-        &self,
-        warp: usize,
+        &mut self,
+        (warp, lanes): (usize, u32),
         clocks: Option<&mut BlockClocks>,
     ) -> Result<bool, FaultKind> {
-        let barrier = &self.barrier;
-        let Some(phase) = barrier.arrivals[self.rank * barrier.warps + warp] else {
+        let barrier = &mut self.barrier;
+        let number = self.rank * barrier.warps + warp;
+        let waited = &mut barrier.waited[number];
+        let arrival = barrier.arrivals[number].filter(|_| *waited & lanes == 0);
+        let Some(phase) = arrival else {
             let what = "a warp waits at the barrier of the cluster and has not arrived".to_owned();
             return Err(FaultKind::BadCluster { what });
         };
         let over = phase < barrier.phase;
+        if over {
+            *waited |= lanes;
+        }
         if over && let Some(clocks) = clocks {
             clocks.pass(warp, &barrier.over[self.rank]);
         }
@@ -157,5 +176,22 @@ impl ClusterBarrier {
             Past::share_visible(&mut self.over);
         }
         ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_turns_is_a_function_of_the_seed() {
+        let order = |seed| {
+            let peers = (0..8).map(|_| None).collect();
+            Cluster::new(peers, 1, seed).order
+        };
+        assert_eq!(order(None), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(order(Some(3)), order(Some(3)));
+        assert_ne!(order(Some(3)), order(Some(4)));
+        assert!((0..20).any(|seed| order(Some(seed))[0] != 0));
     }
 }

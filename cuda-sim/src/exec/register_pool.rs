@@ -15,6 +15,8 @@ pub(crate) struct RegisterPool {
     free: u32,
     /// The compiler has told how many there are at launch.
     is_known: bool,
+    /// `setmaxnreg` has an effect.
+    is_used: bool,
 }
 
 impl RegisterPool {
@@ -24,6 +26,7 @@ impl RegisterPool {
             .resize(warps, kernel.registers_at_launch(warps));
         self.free = 0;
         self.is_known = kernel.registers() > 0;
+        self.is_used = kernel.bounds_registers;
     }
 
     /// What is wrong with a number of registers that a warp asks for. Without the compiler's
@@ -36,6 +39,7 @@ impl RegisterPool {
             ));
         }
         match increases {
+            _ if !self.is_used => Ok(()),
             true if count < now && self.is_known => {
                 Err(format!("inc to {count} registers from {now}"))
             }
@@ -58,6 +62,9 @@ impl RegisterPool {
     /// The threads of a warp have `count` registers each from now on. False, and nothing changes,
     /// if these are not free.
     pub(crate) fn set(&mut self, warp: usize, count: u32) -> bool {
+        if !self.is_used {
+            return true;
+        }
         let before = self.per_thread[warp] * WARP_SIZE;
         let Some(free) = (self.free + before).checked_sub(count * WARP_SIZE) else {
             return false;

@@ -64,9 +64,9 @@ pub enum FaultKind {
     /// stores wrote, which are ordered before it, but without a fence for the asynchronous proxy.
     #[error("no proxy fence: {}, which an earlier store wrote", .0.what())]
     MissingProxyFence(Race),
-    /// A block ended while a bulk copy may still read its shared memory.
+    /// A block ended while a bulk copy may still read or write its shared memory.
     #[error(
-        "unfinished bulk copy: the block ends, and nobody has waited for this copy from its shared memory"
+        "unfinished bulk copy: the block ends, and nobody has waited for this copy from or to its shared memory"
     )]
     UnfinishedBulkCopy,
     /// An access to the target of an asynchronous copy that its thread has not waited for, or a
@@ -230,10 +230,11 @@ pub enum FaultKind {
         /// Place of the other warp.
         other: Option<(String, u32)>,
     },
-    /// A matrix descriptor of `wgmma` describes a tile that is not all in shared memory.
+    /// A matrix descriptor of `wgmma` describes a tile that is not all in shared memory, or was
+    /// copied there with another swizzle.
     #[error("bad matrix descriptor: {what}")]
     BadDescriptor {
-        /// The operand, its descriptor's fields, and where it leaves shared memory.
+        /// The operand, its descriptor's fields, and where it leaves shared memory or what copied it.
         what: String,
     },
     /// An access to a register that a product of the warpgroup (`wgmma.mma_async`) may still write

@@ -151,8 +151,12 @@ pub(super) fn waited_for(barriers: &[WaitedBarrier]) -> String {
             warps,
         } = barrier;
         let warps: Vec<String> = warps.iter().map(u32::to_string).collect();
+        let bytes = match bytes {
+            ..0 => format!("has {} bytes too many", bytes.unsigned_abs()),
+            _ => format!("{bytes} bytes"),
+        };
         format!(
-            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} lacks {arrivals} of {of} arrivals and {bytes} bytes",
+            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} lacks {arrivals} of {of} arrivals and {bytes}",
             warps.join(", ")
         )
     };
@@ -265,7 +269,7 @@ impl FaultKind {
                 "bulk copies and wgmma see ordinary stores to shared memory behind a fence.proxy.async alone; run it before the barrier that orders the two"
             }
             FaultKind::UnfinishedBulkCopy => {
-                "the thread that copies must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read before its block ends; of a copy to another block, that one must tell that it has arrived"
+                "before the block ends, a thread must wait for the mbarrier of a copy to shared memory, and the one that copies from it must run cp.async.bulk.commit_group and cp.async.bulk.wait_group.read; of a copy to another block, that one must tell that it has arrived"
             }
             FaultKind::Race(race) if race.at_once => {
                 "threads of one warp store different values to one place: use an atomic, or give each its own"

@@ -29,6 +29,8 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// Threads per block that the kernel was compiled for (`__launch_bounds__`), at most 1024.
     pub max_threads: u32,
+    /// The compiler knows with how many registers threads start: `setmaxnreg` has an effect.
+    pub(crate) bounds_registers: bool,
     /// Blocks of a cluster that the kernel was compiled for (`__cluster_dims__`).
     pub cluster: Option<[u32; 3]>,
     /// True if its threads may meet those of other blocks of their cluster, or access their memory.

@@ -7,6 +7,8 @@
 
 mod encode;
 
+use std::fmt;
+
 pub use encode::TensorDescription;
 pub(crate) use encode::{IMAGE_RANKS, TILED_RANKS, check_multiple, check_rank};
 
@@ -172,6 +174,15 @@ impl Element {
     }
 }
 
+impl fmt::Display for Swizzle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.span() {
+            None => write!(f, "no swizzle"),
+            Some(span) => write!(f, "swizzle of {span} bytes"),
+        }
+    }
+}
+
 impl Swizzle {
     pub(crate) const ALL: [Swizzle; 4] = [
         Swizzle::None,
@@ -181,6 +192,7 @@ impl Swizzle {
     ];
 
     /// The longest row of a box, in bytes.
+    #[inline(always)]
     pub(crate) fn span(self) -> Option<u32> {
         match self {
             Swizzle::None => None,

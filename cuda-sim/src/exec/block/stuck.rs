@@ -2,17 +2,33 @@
 
 use super::{Block, BlockFault, State, fault};
 use crate::exec::checks::engines::{Engine, Issue};
-use crate::exec::cluster::block_rank;
 use crate::exec::host_thread::HostThread;
 use crate::exec::operations::mbarrier;
 use crate::exec::warp::Warp;
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, WaitedBarrier};
 use crate::program::Kernel;
 use crate::program::op::Op;
 
 /// How often warps that rest at a `try_wait` are asked to go on. Then they count their tries, or do
 /// something else in between, and rest no more.
 const MAX_ASKS: u32 = 64;
+
+impl BlockFault {
+    /// Adds what warps of another block of the cluster wait for, which is as stuck as this one.
+    pub(crate) fn add_waits(&mut self, index: [u32; 3], other: BlockFault) {
+        let FaultKind::Deadlock { barriers } = &mut self.fault.kind else {
+            return;
+        };
+        let FaultKind::Deadlock { barriers: others } = other.fault.kind else {
+            return;
+        };
+        let [x, y, z] = index;
+        barriers.extend(others.into_iter().map(|barrier| WaitedBarrier {
+            name: format!("{} of block ({x}, {y}, {z})", barrier.name),
+            ..barrier
+        }));
+    }
+}
 
 impl Block {
     /// Has warps that rest at a `try_wait` go on, as if they had rested for long enough: they may
@@ -30,15 +46,13 @@ impl Block {
         true
     }
 
-    /// The fault of a block that ends while a bulk copy may still read its shared memory, or
-    /// another block of the cluster access it.
+    /// The fault of a block that ends while a bulk copy may still access its shared memory, or
+    /// another block of the cluster.
     pub(super) fn ends_too_early(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
         let found = worker.checks.shared.clocks.unfinished();
         let faults = found.filter_map(|(engine, Issue { pc, thread })| {
             let at = |kind| fault(thread as usize / 32, pc, 1 << (thread % 32), kind, None);
             match engine {
-                // A copy to another block has its bytes completed there.
-                Engine::Barrier(at) if block_rank(at).is_none() => None,
                 Engine::Products { .. } => None,
                 Engine::BulkGroups { .. } | Engine::Barrier(_) => {
                     Some(at(FaultKind::UnfinishedBulkCopy))

@@ -1,20 +1,23 @@
 //! Products of warpgroups (`wgmma.mma_async`): four warps in a row come to one together.
 //!
 //! A warp that comes waits until the other three are at the same instruction, with all their
-//! threads. Nothing that they did before is made visible by that. Then the product is computed for
-//! all four.
+//! threads. Nothing that they did before is made visible by that: the tile of B must be visible to
+//! each of them, and each one's rows of A to itself. Then the product is computed for all four.
 
 use super::{Block, BlockFault, State, fault};
+use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::checks::engines::Engine;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::lane_mask::FULL;
 use crate::exec::operations::dispatch::Handlers;
+use crate::exec::operations::mma::warpgroup::descriptor::Descriptor;
 use crate::exec::operations::mma::warpgroup::{self, BeyondShared};
 use crate::exec::operations::predicate::condition;
 use crate::fault::FaultKind;
-use crate::program::Kernel;
 use crate::program::op::{Op, WarpgroupProduct};
+use crate::program::{Kernel, Source};
+use crate::tensor_map::Swizzle;
 
 /// Warps of a warpgroup.
 const WARPS: usize = 4;
@@ -172,16 +175,7 @@ impl Block {
         let operation = worker
             .checks
             .begin_async(engine, first..first + WARPS, (pc, 0));
-        let warp = self.warps[first].active(kernel, FULL, pc);
-        let ranges = worker.matrix_unit.tiles.ranges(product, warp.registers);
-        let (checks, memory) = (&mut worker.checks, &worker.memory);
-        let read = checks.async_read(&warp, memory, &operation, ranges);
-        read.map_err(|trap| BlockFault {
-            fault: WarpFault::new(*trap, pc, FULL),
-            warp: first as u32,
-            block: None,
-            missing: None,
-        })?;
+        self.read_operands(kernel, worker, product, operation, first, pc)?;
         for w in first..first + WARPS {
             let begun = self.warps[w].begin_product(kernel, product, pc, operation);
             begun.map_err(|fault| BlockFault {
@@ -190,6 +184,47 @@ impl Block {
                 block: None,
                 missing: None,
             })?;
+        }
+        Ok(())
+    }
+
+    /// Checks what a product reads of shared memory.
+    fn read_operands(
+        &mut self,
+        kernel: &Kernel,
+        worker: &mut HostThread<'_>,
+        product: &WarpgroupProduct,
+        operation: AsyncOperation,
+        first: usize,
+        pc: u32,
+    ) -> Result<(), BlockFault> {
+        let warp = self.warps[first].active(kernel, FULL, pc);
+        let (checks, memory) = (&mut worker.checks, &worker.memory);
+        for (name, r, major, rows) in warpgroup::shared_operands(product) {
+            let descriptor = Descriptor::new(warp.registers.read::<u64>(r)[0]);
+            // Each warp multiplies 16 rows of A with all of B.
+            let parts = if name == "A" { WARPS } else { 1 };
+            let (rows, warps) = (rows / parts, WARPS / parts);
+            for part in 0..parts {
+                let reader = first + part * warps;
+                checks.access_for(&operation, reader..reader + warps);
+                let tiles = &mut worker.matrix_unit.tiles;
+                let rows = part * rows..(part + 1) * rows;
+                let ranges: Vec<_> = tiles.ranges(product, &descriptor, major, rows).collect();
+                let read = checks.async_read(&warp, memory, &operation, ranges.iter().cloned());
+                read.map_err(|trap| BlockFault {
+                    fault: WarpFault::new(*trap, pc, FULL),
+                    warp: reader as u32,
+                    block: None,
+                    missing: None,
+                })?;
+                let other = |bytes| checks.shared.other_swizzle(bytes, descriptor.swizzle);
+                if let Some((copy, swizzle)) = ranges.into_iter().find_map(other) {
+                    let what = other_swizzle(name, &descriptor, swizzle, kernel.source_of(copy));
+                    let kind = FaultKind::BadDescriptor { what };
+                    return Err(fault(first, pc, FULL, kind, None));
+                }
+            }
         }
         Ok(())
     }
@@ -209,6 +244,21 @@ fn out_of_step(w: usize, pc: u32, what: String, other: Option<(u32, usize)>) -> 
 
 fn ended(w: usize, pc: u32, other: usize) -> BlockFault {
     out_of_step(w, pc, format!("warp {other} has ended"), None)
+}
+
+#[cold]
+fn other_swizzle(
+    name: &str,
+    descriptor: &Descriptor,
+    copied: Swizzle,
+    copy: Option<Source>,
+) -> String {
+    let at = copy.map_or_else(String::new, |Source { file, line }| {
+        format!(" at {file}:{line}")
+    });
+    format!(
+        "that of {name} ({descriptor}) has another swizzle than its tile, which the copy{at} wrote with {copied}"
+    )
 }
 
 #[cold]

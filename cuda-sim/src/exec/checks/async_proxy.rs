@@ -1,8 +1,8 @@
 //! Accesses of the asynchronous proxy to shared memory: bulk copies, and operands of `wgmma`.
 //!
-//! Whatever runs behind the warps' backs is an *engine*: it has a place of its own in the vector
-//! clocks ([`super::vector_clock`]), as if it were a warp. What one begins comes after all that its
-//! issuers have done, and before what a warp does only once that warp, or one that it has
+//! Whatever goes on while the warps run is an *engine*: it has a place of its own in the vector
+//! clocks ([`super::vector_clock`]), as if it were a warp. What one begins comes after what each of
+//! its issuers knows to be done, and before what a warp does only once that warp, or one that it has
 //! synchronised with, has waited for it. So a read of a tile before its barrier's phase is over, or
 //! a write to a tile that a product still reads, is an ordinary race with the engine. What ordinary
 //! stores wrote must be ordered before, and a `fence.proxy.async` must lie on the way.
@@ -24,7 +24,7 @@ use crate::exec::operations::mbarrier;
 use crate::fault::{Agent, FaultKind};
 use crate::program::op::MemorySpace;
 
-/// What an engine has been given to do by one instruction.
+/// An operation of an engine, begun by one instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsyncOperation {
     engine: Engine,
@@ -33,6 +33,15 @@ pub(crate) struct AsyncOperation {
     /// a place nothing is checked.
     place: Option<(usize, u32)>,
     time: u32,
+}
+
+/// How an operation accesses shared memory. An update is both a read and a write.
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
+    UpdateRead,
+    UpdateWrite,
 }
 
 impl Engine {
@@ -57,6 +66,14 @@ impl Checks<'_> {
     ) -> AsyncOperation {
         let place = self.shared.clocks.begin_async(engine, issuers, (pc, lane));
         self.operation(engine, pc, place)
+    }
+
+    /// What the operation accesses next is for these of its issuers alone, and so comes after what
+    /// each of them has done.
+    pub(crate) fn access_for(&mut self, operation: &AsyncOperation, issuers: Range<usize>) {
+        if let Some((place, _)) = operation.place {
+            self.shared.clocks.access_for(place, issuers);
+        }
     }
 
     /// A warp of another block of the cluster has begun an operation in this one.
@@ -130,7 +147,7 @@ impl Checks<'_> {
         operation: &AsyncOperation,
         ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, ranges, false)
+        self.async_access(warp, memory, operation, ranges, Access::Read)
     }
 
     /// It writes these bytes of shared memory, in whole words. Reads that were noted must be on
@@ -142,7 +159,22 @@ impl Checks<'_> {
         operation: &AsyncOperation,
         ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, ranges, true)
+        self.async_access(warp, memory, operation, ranges, Access::Write)
+    }
+
+    /// It updates these bytes of shared memory, in whole words, each element atomically: as for
+    /// [`Self::async_write`].
+    pub(crate) fn async_update(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
+        bytes: Range<u64>,
+    ) -> Result<(), Trap> {
+        for access in [Access::UpdateRead, Access::UpdateWrite] {
+            self.async_access(warp, memory, operation, [bytes.clone()], access)?;
+        }
+        Ok(())
     }
 
     fn async_access(
@@ -151,8 +183,9 @@ impl Checks<'_> {
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
         ranges: impl IntoIterator<Item = Range<u64>>,
-        write: bool,
+        access: Access,
     ) -> Result<(), Trap> {
+        let write = matches!(access, Access::Write | Access::UpdateWrite);
         let mut ranges = ranges.into_iter();
         let Some((place, number)) = operation.place else {
             if write {
@@ -163,7 +196,7 @@ impl Checks<'_> {
         let who = Accessor {
             warp: place,
             pc: operation.pc,
-            sync: false,
+            sync: matches!(access, Access::UpdateRead | Access::UpdateWrite),
         };
         let mut last = None;
         let mut access = |bytes| {

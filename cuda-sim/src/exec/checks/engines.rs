@@ -1,6 +1,6 @@
-//! Engines: what runs behind the warps' backs, as bulk copies and products of warpgroups do, and
-//! warps of other blocks of the cluster. Each has a place in the vector clocks
-//! ([`super::vector_clock`]) behind those of the warps.
+//! Engines: bulk copies and products of warpgroups, which go on while the warps run, and warps of
+//! other blocks of the cluster. Each has a place in the vector clocks ([`super::vector_clock`])
+//! behind those of the warps.
 
 use std::collections::VecDeque;
 
@@ -97,6 +97,11 @@ impl Engines {
         place.is_relaxed = false;
         place.count += 1;
         place.count % 32
+    }
+
+    /// The newest operation of a place sees ordinary accesses up to `visible`.
+    pub(super) fn set_visible(&mut self, place: usize, visible: WarpTimes) {
+        self.places[place - self.first].visible = visible;
     }
 
     /// The newest operation of a place is a relaxed access of a visitor.

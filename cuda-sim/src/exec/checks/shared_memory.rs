@@ -27,6 +27,7 @@ use crate::exec::checks::vector_clock::{BlockClocks, MAX_TIME};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
 use crate::exec::lane_mask::lanes;
 use crate::program::op::MemorySpace;
+use crate::tensor_map::Swizzle;
 
 /// Records of shared memory, and the vector clocks of the warps of the block.
 #[derive(Default)]
@@ -52,6 +53,9 @@ pub(crate) struct SharedMemoryChecks {
     /// Bytes of shared and local memory that are copies of what nobody wrote: by space, owner and
     /// address, the load. Reports name it.
     pub copied_from: HashMap<(MemorySpace, u32, u64), UnsetLoad>,
+    /// By instruction: the swizzle of the tiles that it has copied to shared memory; `None` if they
+    /// differ.
+    pub swizzles: HashMap<u32, Option<Swizzle>>,
 }
 
 /// Reads that are noted at most, before they are recorded.
@@ -108,6 +112,7 @@ impl SharedMemoryChecks {
         self.noted.clear();
         self.dirty = false;
         self.copied_from.clear();
+        self.swizzles.clear();
     }
 
     /// Notes that a warp reads the words of a pattern, if they were all written, by accesses that

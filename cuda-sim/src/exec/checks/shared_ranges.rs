@@ -8,6 +8,7 @@ use crate::exec::checks::shared_memory::{
 };
 use crate::exec::checks::shared_records::{ALL_BYTES, THREAD, TIME, WRITTEN};
 use crate::exec::lane_fault::OtherAccess;
+use crate::tensor_map::Swizzle;
 
 /// Fault of a word that an engine accesses.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +81,20 @@ impl SharedMemoryChecks {
             *last = (!whole.into_iter().any(is_split)).then_some([before, after]);
         }
         Ok(())
+    }
+
+    /// The copy of a tile, by its instruction, that wrote some of `bytes` with another swizzle.
+    pub(crate) fn other_swizzle(
+        &self,
+        bytes: Range<u64>,
+        swizzle: Swizzle,
+    ) -> Option<(u32, Swizzle)> {
+        let mut words = bytes.step_by(4).filter(|_| !self.swizzles.is_empty());
+        words.find_map(|at| {
+            let pc = other_side(self.writes[(at / 4) as usize], true).side.pc;
+            let copied = (*self.swizzles.get(&pc)?)?;
+            (copied != swizzle).then_some((pc, copied))
+        })
     }
 
     /// Notes that `bytes` are written, as if before all that the block does: nobody races with

@@ -291,6 +291,7 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
             continue;
         };
         let name = match memory.kernel.shared_array(at) {
+            Some((name, _, Some(8))) => name.to_owned(),
             Some((name, start, _)) => format!("{name}[{}]", (at - start) / 8),
             None => format!("at {at:#x}"),
         };

@@ -1,6 +1,6 @@
 //! Clusters of blocks that run one after the other, in the order that the seed gives.
 //!
-//! The blocks of a cluster go on in turns, by rank, until all have ended, or until none can do
+//! The blocks of a cluster go on in turns, in the order of its own, until all have ended, or until none can do
 //! anything more alone. Then the next cluster starts, as long as the device has room for it, or
 //! one that waits goes on, as blocks do without clusters ([`super::in_order`]).
 
@@ -117,7 +117,8 @@ impl Run<'_> {
                 .start_in_cluster(block, number, rank as u32, self.now);
         }
         let warps = launch.block.iter().product::<u32>().div_ceil(32) as usize;
-        Box::new(Cluster::new(blocks, warps))
+        let seed = launch.seed.map(|seed| seed ^ number);
+        Box::new(Cluster::new(blocks, warps, seed))
     }
 
     /// Lets the blocks of a cluster run in turns, as long as they can without other clusters.
@@ -129,7 +130,8 @@ impl Run<'_> {
             let mut polls = None;
             // The first block that cannot go on unless another one does something.
             let mut stuck = None;
-            for rank in 0..cluster.peers.len() {
+            for turn in 0..cluster.order.len() {
+                let rank = cluster.order[turn];
                 let Some(mut block) = cluster.peers[rank].take_if(|_| !cluster.ended[rank]) else {
                     continue;
                 };
@@ -156,7 +158,10 @@ impl Run<'_> {
                         None
                     }
                     Ok(Progress::Stuck(fault)) => {
-                        stuck = stuck.or(Some((block.index, fault)));
+                        match &mut stuck {
+                            None => stuck = Some((block.index, fault)),
+                            Some((_, first)) => first.add_waits(block.index, *fault),
+                        }
                         None
                     }
                 };

@@ -131,7 +131,7 @@ impl Warp {
             worker.changed |= ends.map_err(|kind| step.fault(kind))?;
             return Ok(true);
         }
-        let over = cluster.wait(self.number, clocks);
+        let over = cluster.wait((self.number, step.mask), clocks);
         over.map_err(|kind| step.fault(kind))
     }
 

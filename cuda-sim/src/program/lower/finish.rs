@@ -81,6 +81,7 @@ impl Lowering<'_> {
             shared_bytes: self.shared_bytes as u32,
             local_bytes: self.local_bytes.next_multiple_of(16) as u32,
             max_threads: function.max_threads.unwrap_or(1024).min(1024),
+            bounds_registers: function.bounds_registers,
             cluster: function.cluster,
             uses_clusters: self.uses_clusters,
             resources: None,

@@ -74,7 +74,7 @@ pub(crate) enum Extent {
     Map,
 }
 
-/// What is made of the elements of target and source.
+/// The operation that combines the elements of target and source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reducing {
     pub op: Atomic,

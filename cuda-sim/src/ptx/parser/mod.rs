@@ -286,6 +286,7 @@ impl<'a> Parser<'a> {
             Vec::new()
         };
         let (mut max_threads, mut cluster) = (None, None);
+        let mut max_registers = None;
         loop {
             match self.peek() {
                 Some(Token::Word(".maxntid" | ".reqntid")) => {
@@ -295,6 +296,10 @@ impl<'a> Parser<'a> {
                         product = product.saturating_mul(self.unsigned()?);
                     }
                     max_threads = Some(product.min(u64::from(u32::MAX)) as u32);
+                }
+                Some(Token::Word(".maxnreg")) => {
+                    self.skip(1);
+                    max_registers = Some(self.unsigned()?);
                 }
                 Some(Token::Word(".reqnctapercluster")) => {
                     self.skip(1);
@@ -333,6 +338,7 @@ impl<'a> Parser<'a> {
             results,
             params,
             max_threads,
+            bounds_registers: max_threads.is_some() || max_registers.is_some(),
             cluster,
             body,
         })

@@ -1,10 +1,10 @@
-//! Rows of [`Engine`]s: what they begin comes after the past of their issuers, and the ordinary
-//! accesses of that past are visible to them as far as a fence for the asynchronous proxy lies
-//! between.
+//! Rows of [`Engine`]s: what they begin comes after what each of their issuers knows, and the
+//! ordinary accesses of that past are visible to them as far as a fence for the asynchronous proxy
+//! lies between.
 
 use std::ops::Range;
 
-use super::{BlockClocks, Past, merge_proxied};
+use super::{BlockClocks, merge_proxied};
 use crate::exec::checks::device_clock::WarpTimes;
 use crate::exec::checks::engines::{Engine, Issue};
 use crate::exec::checks::happens_before::{NO_PC, thread};
@@ -28,17 +28,44 @@ impl BlockClocks {
         (pc, lane): (u32, u32),
     ) -> Option<(usize, u32)> {
         let place = self.engines.place(engine)?;
-        let mut all = Past::default();
-        issuers.clone().for_each(|warp| all.merge(&self.past(warp)));
+        let (view, visible) = self.common_past(issuers.clone());
         let issue = Issue {
             pc,
             thread: thread(issuers.start, lane),
         };
-        let visible = all.proxied.map_or([0; 32], |visible| *visible);
-        let number = self.begin_at(place, all.view, visible, issue);
+        let number = self.begin_at(place, view, visible, issue);
         issuers.for_each(|warp| self.begin_interval(warp));
         self.find_floors();
         Some((place, number))
+    }
+
+    /// What the newest operation at a place accesses next comes after what each of the warps in
+    /// `issuers` knows.
+    pub(crate) fn access_for(&mut self, place: usize, issuers: Range<usize>) {
+        let (view, visible) = self.common_past(issuers);
+        self.seen[place] = view;
+        self.engines.set_visible(place, visible);
+        self.find_floor(place);
+    }
+
+    /// What each of the warps in `issuers` knows of the block, and of what the asynchronous proxy
+    /// sees.
+    fn common_past(&self, issuers: Range<usize>) -> (WarpTimes, WarpTimes) {
+        let lower = |times: &mut WarpTimes, more: &WarpTimes| {
+            times
+                .iter_mut()
+                .zip(more)
+                .for_each(|(time, more)| *time = (*time).min(*more));
+        };
+        let (mut view, mut visible) = ([u32::MAX; 32], [u32::MAX; 32]);
+        for warp in issuers {
+            let mut seen = self.seen[warp];
+            seen[warp] = self.now;
+            lower(&mut view, &seen);
+            let proxied = self.proxied[warp].as_deref();
+            lower(&mut visible, proxied.unwrap_or(&[0; 32]));
+        }
+        (view, visible)
     }
 
     /// An operation begins at a place, behind what `view` says, and sees ordinary accesses up to

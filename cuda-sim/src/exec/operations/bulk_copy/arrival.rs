@@ -11,7 +11,7 @@ use crate::exec::operations::bulk_copy::operands::SharedPlace;
 use crate::exec::operations::bulk_copy::{LaneCopy, begin, reduction, transfer};
 use crate::exec::operations::{mbarrier, peers};
 
-/// What arrives.
+/// The bytes that arrive.
 pub(super) enum Content<'c> {
     /// Device memory, all of which was written, or not.
     Device { is_written: bool },
@@ -102,6 +102,11 @@ fn put(
     site: u32,
 ) -> Result<(), Trap> {
     if let Some(begun) = begun {
+        if let Some(swizzle) = copy.moved.tile_swizzle() {
+            let swizzles = &mut worker.checks.shared.swizzles;
+            let known = swizzles.entry(warp.pc).or_insert(Some(swizzle));
+            *known = known.filter(|known| *known == swizzle);
+        }
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         let updates = matches!(
             content,
@@ -110,12 +115,11 @@ fn put(
                 ..
             }
         );
-        copy.moved.each_stretch(copy.shared, |bytes| {
-            if updates {
-                checks.async_read(warp, memory, begun, [bytes.clone()])?;
-            }
-            checks.async_write(warp, memory, begun, [bytes])
-        })?;
+        copy.moved
+            .each_stretch(copy.shared, |bytes| match updates {
+                true => checks.async_update(warp, memory, begun, bytes),
+                false => checks.async_write(warp, memory, begun, [bytes]),
+            })?;
     }
     match content {
         Content::Device { is_written } => transfer::load(warp, worker, copy, !is_written),

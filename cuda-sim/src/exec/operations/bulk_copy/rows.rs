@@ -77,7 +77,12 @@ impl Moved {
     }
 
     pub(super) fn swizzle(&self) -> Swizzle {
-        self.map.map_or(Swizzle::None, |map| map.swizzle)
+        self.tile_swizzle().unwrap_or(Swizzle::None)
+    }
+
+    /// The swizzle of a tile; `None` of bytes in a row.
+    pub(super) fn tile_swizzle(&self) -> Option<Swizzle> {
+        self.map.map(|map| map.swizzle)
     }
 
     /// Calls `one` with each stretch of shared memory that the copy fills, if its first byte is at

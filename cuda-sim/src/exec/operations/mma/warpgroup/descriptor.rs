@@ -26,6 +26,8 @@
 
 use std::fmt;
 
+use crate::tensor_map::Swizzle;
+
 /// A descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Descriptor {
@@ -33,16 +35,7 @@ pub(crate) struct Descriptor {
     leading: u64,
     stride: u64,
     base_offset: u64,
-    swizzle: Swizzle,
-}
-
-/// Chunks that are exchanged within a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Swizzle {
-    None,
-    Of128,
-    Of64,
-    Of32,
+    pub swizzle: Swizzle,
 }
 
 /// Order of the elements of a tile.
@@ -67,9 +60,9 @@ impl Descriptor {
             base_offset: bits >> 49 & 7,
             swizzle: match bits >> 62 {
                 0 => Swizzle::None,
-                1 => Swizzle::Of128,
-                2 => Swizzle::Of64,
-                _ => Swizzle::Of32,
+                1 => Swizzle::Bytes128,
+                2 => Swizzle::Bytes64,
+                _ => Swizzle::Bytes32,
             },
         }
     }
@@ -98,7 +91,7 @@ impl Descriptor {
     #[inline(always)]
     fn chunk(&self, major: Major, line: usize, c: usize) -> u64 {
         let (line, c, chunk) = (line as u64, c as u64, CHUNK as u64);
-        let width = self.swizzle.width();
+        let width = width(self.swizzle);
         let within = chunk * width * (line % 8);
         let across = match (major, self.swizzle) {
             (Major::K, Swizzle::None) => self.stride * (line / 8) + self.leading * c,
@@ -111,19 +104,6 @@ impl Descriptor {
         let address = self.start + within + across;
         let row = (address >> 7).wrapping_sub(self.base_offset) & (width - 1);
         address ^ row << 4
-    }
-}
-
-impl Swizzle {
-    /// Chunks in a row, a power of two.
-    #[inline(always)]
-    fn width(self) -> u64 {
-        match self {
-            Swizzle::None => 1,
-            Swizzle::Of128 => 8,
-            Swizzle::Of64 => 4,
-            Swizzle::Of32 => 2,
-        }
     }
 }
 
@@ -141,11 +121,14 @@ impl fmt::Display for Descriptor {
             "start address {start:#x}, leading byte offset {leading}, stride byte offset {stride}, base offset \
              {base_offset}, "
         )?;
-        match swizzle {
-            Swizzle::None => write!(f, "no swizzle"),
-            swizzle => write!(f, "swizzle of {} bytes", 16 * swizzle.width()),
-        }
+        write!(f, "{swizzle}")
     }
+}
+
+/// Chunks in a row, which the swizzle exchanges.
+#[inline(always)]
+fn width(swizzle: Swizzle) -> u64 {
+    u64::from(swizzle.span().map_or(1, |span| span / CHUNK as u32))
 }
 
 #[cfg(test)]

@@ -95,30 +95,31 @@ impl Tiles {
         Ok(())
     }
 
-    /// The bytes of shared memory that the tiles of a product are in, which have been read.
+    /// The bytes of shared memory that these rows of a tile of a product are in, which have been
+    /// read.
     pub(crate) fn ranges(
         &mut self,
         product: &WarpgroupProduct,
-        warp: &Registers,
+        descriptor: &Descriptor,
+        major: Major,
+        rows: Range<usize>,
     ) -> impl Iterator<Item = Range<u64>> {
         self.chunks.clear();
-        for (_, r, major, rows) in shared_operands(product) {
-            let descriptor = Descriptor::new(warp.read::<u64>(r)[0]);
-            let (lines, count) = match major {
-                Major::K => (rows, 2),
-                Major::Mn => (product.depth(), rows / 8),
-            };
-            for line in 0..lines {
-                for c in 0..count {
-                    let chunk = descriptor.first_of(major, line, c) as usize / CHUNK;
-                    if self.chunks.len() <= chunk {
-                        self.chunks.resize(chunk + 1, false);
-                    }
-                    self.chunks[chunk] = true;
+        let (lines, chunks) = match major {
+            Major::K => (rows, 0..2),
+            Major::Mn => (0..product.depth(), rows.start / 8..rows.end / 8),
+        };
+        let mut at = usize::MAX;
+        for line in lines {
+            for c in chunks.clone() {
+                let chunk = descriptor.first_of(major, line, c) as usize / CHUNK;
+                if self.chunks.len() <= chunk {
+                    self.chunks.resize(chunk + 1, false);
                 }
+                self.chunks[chunk] = true;
+                at = at.min(chunk);
             }
         }
-        let mut at = 0;
         std::iter::from_fn(move || {
             let chunks = self.chunks.get(at..)?;
             let start = at + chunks.iter().position(|read| *read)?;

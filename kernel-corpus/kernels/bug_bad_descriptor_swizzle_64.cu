@@ -5,15 +5,16 @@
 // launch: grid=1 block=128 kernel=product pass=2,3,4
 // args: f16[4096]=uninit f16[512]=uninit
 // args: tensormap{0,64x64,box=64x64,swizzle=128} tensormap{1,64x8,box=64x8,swizzle=128} i32[128]=zeros
-// bug: wrong result
-// expect 4: i32 152 6 -266 470 510 -387 200 -102 -63 88 50 -275 -286 472 -387 196 44 -61 72 44 -11 -244 440 -395
-// expect 4: i32 -346 126 -109 62 152 6 -266 470 -63 88 50 -275 -286 472 -387 196 44 -61 72 44 -11 -244 440 -395 -346
-// expect 4: i32 126 -109 62 152 6 -266 470 510 -387 200 -102 -63 88 50 -275 44 -61 72 44 -11 -244 440 -395 -346 126
-// expect 4: i32 -109 62 152 6 -266 470 510 -387 200 -102 -63 88 50 -275 -286 472 -387 196 44 -61 72 44 -346 126 -109
-// expect 4: i32 62 152 6 -266 470 510 -387 200 -102 -63 88 50 -275 -286 472 -387 196 44 -61 72 44 -11 -244 440 -395
-// expect 4: i32 -346 126 -109 62
+// bug: bad descriptor
 
 #include "wgmma.cuh"
+
+// d += a b, 64 by 8, of 16 products for each sum.
+__device__ __forceinline__ void multiply(float (&d)[4], unsigned long long a, unsigned long long b) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b) : "memory");  // BUG
+}
 
 extern "C" __global__ void fill(f16* a, f16* b) {
     int i = blockIdx.x * 128 + threadIdx.x;
@@ -39,7 +40,7 @@ extern "C" __global__ void product(const __grid_constant__ TensorMap a, const __
     pin(sums);
     wgmma_fence();
     for (int k = 0; k < 64; k += 16) {
-        wgmma_m64n8k16(sums, swizzled_tile(a_tile + k) + (1ull << 62), swizzled_tile(b_tile + k));
+        multiply(sums, swizzled_tile(a_tile + k) + (1ull << 62), swizzled_tile(b_tile + k));
     }
     wgmma_commit_group();
     wgmma_wait_group<0>();
