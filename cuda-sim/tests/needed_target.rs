@@ -5,7 +5,7 @@ use crate::common::{Outcome, context, expect_error};
 use cudarc::driver::sys::CUresult::CUDA_ERROR_INVALID_PTX;
 use cudarc::nvrtc::Ptx;
 
-const NEEDED: [(&str, u32); 72] = [
+const NEEDED: [(&str, u32); 73] = [
     ("cp.async.bulk.commit_group;", 90),
     (
         "cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 16;",
@@ -16,6 +16,10 @@ const NEEDED: [(&str, u32); 72] = [
         90,
     ),
     ("prefetch.tensormap [%d1];", 90),
+    (
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%d1], [%d2], 128;",
+        90,
+    ),
     ("cp.async.ca.shared.global [%r1], [%d1], 4;", 80),
     ("cp.async.commit_group;", 80),
     ("cp.async.wait_all;", 80),
@@ -166,6 +170,7 @@ fn instructions_of_one_architecture_need_its_target() -> Outcome {
     for instruction in [
         "wgmma.fence.sync.aligned;",
         "setmaxnreg.inc.sync.aligned.u32 240;",
+        "tensormap.replace.tile.rank.global.b1024.b32 [%d1], 1;",
     ] {
         assert!(load(instruction, "sm_90a").is_ok(), "{instruction}");
         let opcode = instruction.split([' ', ';']).next().unwrap();

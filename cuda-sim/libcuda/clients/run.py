@@ -7,8 +7,9 @@
     cuda-sim/libcuda/clients/run.py --heavy numba --files test_sm test_sync
 
 The clients are installed with pinned versions, and the driver as the wheel of this workspace, into target/clients. The heavy
-tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded. PyCUDA and CubeCL are heavy
-because they must be compiled.
+tests of tinygrad need its source at the pinned commit: `--tinygrad FOLDER`, or it is downloaded. So do the tutorials of Triton:
+`--triton FOLDER`. PyCUDA and CubeCL are heavy because they must be compiled, and so must a module of Triton: its test needs a C
+compiler and the headers of Python.
 """
 
 import argparse
@@ -26,8 +27,9 @@ HERE = Path(__file__).resolve().parent
 PLACE = HERE.parents[2] / "target" / "clients"
 ENVIRONMENT = PLACE / "environment"
 PYCUDA = PLACE / "pycuda"
+TRITON = PLACE / "triton"
 LIGHT = ["cuda_bindings", "cuda_core", "numba", "taichi", "tinygrad"]
-HEAVY = ["cubecl", "numba", "pycuda", "tinygrad"]
+HEAVY = ["cubecl", "numba", "pycuda", "tinygrad", "triton"]
 SECONDS = 120  # of one light test, on a slow machine
 
 TINYGRAD = "a9069c177a9da9cca18593edf55acd2e6073cca6"  # the commit whose tests are run
@@ -46,6 +48,15 @@ NUMBA_TESTS = [
 CCCL = "nvidia-cuda-cccl-cu12==12.9.27"  # headers that cooperative_groups.h and CubeCL include
 PYCUDA_VERSION = "2026.1"
 PYCUDA_TESTS = ["test_driver", "test_gpuarray", "test_cumath"]
+TRITON_COMMIT = "63068fcc274cd152fb34abe1bcab10e5078b0df5"  # the commit whose tutorials are run
+TRITON_TUTORIALS = [
+    "01-vector-add",
+    "02-fused-softmax",
+    "03-matrix-multiplication",
+    "04-low-memory-dropout",
+    "05-layer-norm",
+    "06-fused-attention",
+]
 
 
 def main():
@@ -54,6 +65,7 @@ def main():
     parser.add_argument("--heavy", action="store_true", help="the clients that take long, and their own tests")
     parser.add_argument("--files", nargs="+", metavar="FILE", help="with --heavy: of its tests, these")
     parser.add_argument("--tinygrad", type=Path, metavar="FOLDER", help=f"tinygrad's source at {TINYGRAD[:10]}")
+    parser.add_argument("--triton", type=Path, metavar="FOLDER", help=f"Triton's tutorials at {TRITON_COMMIT[:10]}")
     options = parser.parse_args()
     clients = options.clients or (HEAVY if options.heavy else LIGHT)
     unknown = set(clients) - set(HEAVY if options.heavy else LIGHT)
@@ -65,6 +77,7 @@ def main():
         "numba": lambda: numba_tests(options.files or NUMBA_TESTS),
         "pycuda": lambda: pycuda_tests(options.files or PYCUDA_TESTS),
         "tinygrad": lambda: tinygrad_tests(options.files or TINYGRAD_TESTS, options.tinygrad),
+        "triton": lambda: triton_tests(options.files or TRITON_TUTORIALS, options.triton),
     }
     failed = [client for client in clients if not (heavy[client]() if options.heavy else light_test(client))]
     if failed:
@@ -212,6 +225,29 @@ def download():
         urllib.request.urlretrieve(f"https://codeload.github.com/tinygrad/tinygrad/tar.gz/{TINYGRAD}", archive)
         subprocess.run(["tar", "xf", archive, "-C", PLACE], check=True)
     return source
+
+
+def triton_tests(files, folder):
+    """The kernels of Triton's tutorials, compiled for compute 8.0 and 9.0."""
+    make_environment(TRITON, HERE / "triton" / "requirements.txt")
+    settings = {"TRITON_CACHE_DIR": str(TRITON / "cache"), "TRITON_DEFAULT_FP_FUSION": "1"}
+    outcomes = []
+    for name in files:
+        arguments = ["-W", "ignore", HERE / "triton" / "tutorials.py", tutorial(name, folder)]
+        for device in "a100", "h100":
+            python = {"program": TRITON / "bin" / "python", "CUDA_SIM_DEVICE": device}
+            outcomes.append(passes(f"{name} on {device}", arguments, **python, **settings))
+    return all(outcomes)
+
+
+def tutorial(name, folder):
+    """The file of a tutorial: in the folder if there is one, or downloaded."""
+    file = (folder or TRITON / f"tutorials-{TRITON_COMMIT}") / f"{name}.py"
+    if not folder and not file.is_file():
+        file.parent.mkdir(exist_ok=True)
+        address = "https://raw.githubusercontent.com/triton-lang/triton"
+        urllib.request.urlretrieve(f"{address}/{TRITON_COMMIT}/python/tutorials/{file.name}", file)
+    return file
 
 
 if __name__ == "__main__":

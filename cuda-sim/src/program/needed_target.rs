@@ -20,6 +20,7 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     (&["cp"], &["async"], 80),
     (&["cp"], &["bulk"], 90),
     (&["prefetch"], &["tensormap"], 90),
+    (&["tensormap"], &[], 90),
     (&["mbarrier", "redux"], &[], 80),
     (
         &["fma", "min", "max", "neg", "abs", "cvt"],
@@ -58,8 +59,9 @@ const NEEDS: &[(&[&str], &[&str], u32)] = &[
     ),
 ];
 
-/// Opcodes of one architecture alone, and its compute capability: the target has the suffix `a`.
-const SPECIFIC: &[(&str, u32)] = &[("wgmma", 90), ("setmaxnreg", 90)];
+/// First words of instructions of one architecture alone, and its compute capability: the target
+/// has the suffix `a`.
+const SPECIFIC: &[(&str, u32)] = &[("wgmma", 90), ("setmaxnreg", 90), ("tensormap.replace", 90)];
 
 /// What the `.target` of a module gives.
 #[derive(Clone, Copy)]
@@ -96,8 +98,8 @@ fn check_body(body: &[Statement<'_>], target: Target) -> Result<(), PtxError> {
                 );
                 Err(PtxError::new(instruction.line, text))
             };
-            let base = opcode.split('.').next().unwrap_or_default();
-            let specific = SPECIFIC.iter().find(|(specific, _)| *specific == base);
+            let mut specific = SPECIFIC.iter();
+            let specific = specific.find(|(words, _)| opcode.starts_with(words));
             match (specific, needed(opcode)) {
                 (Some((_, of)), _) if !target.is_specific || target.capability != *of => {
                     refuse(format!("{of}a"))

@@ -1,9 +1,9 @@
 //! Tensor maps: what `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` make and bulk copies of
 //! tensors read.
 //!
-//! CUDA says that their 128 bytes are opaque. The layout is this file's own, with a mark at the
-//! front, so that other bytes are recognised as no tensor map. `encode` makes them of a tensor's
-//! description.
+//! CUDA says that their 128 bytes are opaque. The layout is this file's own, with what programs
+//! rely on: kernels make a map of zeros by `tensormap.replace`, and CUTLASS and Triton clear bit 21
+//! of the second 64-bit word, which is unused here. `encode` makes them of a tensor's description.
 
 mod encode;
 
@@ -215,47 +215,54 @@ impl Swizzle {
     }
 }
 
-const MARK: u64 = u64::from_le_bytes(*b"cuda-sim");
+/// Places of the fields in the 128 bytes, each as wide as `tensormap.replace` stores it. A
+/// dimension of 2³² elements has the size 0. Pixels and corners have 16 bits; other bytes are 0.
+pub(crate) mod place {
+    use super::MAX_RANK;
 
-// Places of the fields: mark, address, type, rank, swizzle and fill, element strides, sizes, box
-// sizes, strides, pixels with their corners.
-const ADDRESS: usize = 8;
-const ELEMENT: usize = 16;
-const RANK: usize = 17;
-const SWIZZLE: usize = 18;
-const FILL: usize = 19;
-const ELEMENT_STRIDES: usize = 20;
-const SIZES: usize = 28;
-const BOX_SIZES: usize = SIZES + 4 * MAX_RANK;
-const STRIDES: usize = 64;
-const PIXELS: usize = STRIDES + 8 * MAX_RANK;
-const CORNERS: usize = PIXELS + 2;
+    pub(crate) const ADDRESS: usize = 0;
+    pub(crate) const ELEMENT: usize = 8;
+    /// The rank less 1.
+    pub(crate) const RANK: usize = 9;
+    pub(crate) const FILL: usize = 10;
+    pub(crate) const SWIZZLE: usize = 11;
+    pub(crate) const SIZES: usize = 16;
+    pub(crate) const BOX_SIZES: usize = SIZES + 4 * MAX_RANK;
+    pub(crate) const ELEMENT_STRIDES: usize = BOX_SIZES + 4 * MAX_RANK;
+    /// That of the second dimension comes first.
+    pub(crate) const STRIDES: usize = 80;
+    pub(crate) const PIXELS: usize = STRIDES + 8 * (MAX_RANK - 1);
+    pub(crate) const CORNERS: usize = PIXELS + 2;
+}
 
 impl TensorMap {
     pub(crate) fn to_bytes(self) -> [u8; TENSOR_MAP_BYTES] {
         let mut bytes = [0; TENSOR_MAP_BYTES];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
-        put(0, &MARK.to_le_bytes());
-        put(ADDRESS, &self.address.to_le_bytes());
-        let flags = [
-            self.element as u8,
-            self.rank as u8,
-            self.swizzle as u8,
-            self.fills_nan.into(),
-        ];
-        put(ELEMENT, &flags);
-        for i in 0..MAX_RANK {
-            put(ELEMENT_STRIDES + i, &[self.element_strides[i] as u8]);
-            // Sizes go up to 2³².
-            put(SIZES + 4 * i, &((self.sizes[i] - 1) as u32).to_le_bytes());
-            put(BOX_SIZES + 2 * i, &(self.box_sizes[i] as u16).to_le_bytes());
-            put(STRIDES + 8 * i, &self.strides[i].to_le_bytes());
+        put(place::ADDRESS, &self.address.to_le_bytes());
+        put(place::ELEMENT, &[self.element as u8]);
+        put(place::RANK, &[self.rank as u8 - 1]);
+        put(place::FILL, &[self.fills_nan.into()]);
+        put(place::SWIZZLE, &[self.swizzle as u8]);
+        for i in 0..self.rank {
+            let words = [
+                (place::SIZES, self.sizes[i] as u32),
+                (place::BOX_SIZES, self.box_sizes[i]),
+                (place::ELEMENT_STRIDES, self.element_strides[i]),
+            ];
+            for (first, word) in words {
+                put(first + 4 * i, &word.to_le_bytes());
+            }
+            if i > 0 {
+                let at = place::STRIDES + 8 * (i - 1);
+                put(at, &self.strides[i].to_le_bytes());
+            }
         }
         if let Some(pixels) = self.pixels {
-            put(PIXELS, &(pixels.count as u16).to_le_bytes());
+            put(place::PIXELS, &(pixels.count as u16).to_le_bytes());
             let corners = pixels.lower.into_iter().chain(pixels.upper);
             for (i, corner) in corners.enumerate() {
-                put(CORNERS + 2 * i, &corner.to_le_bytes());
+                put(place::CORNERS + 2 * i, &corner.to_le_bytes());
             }
         }
         bytes
@@ -267,24 +274,37 @@ impl TensorMap {
             let field = bytes[at..].first_chunk().copied();
             u64::from_le_bytes(field.unwrap_or_default())
         };
-        let [element, rank, swizzle, fill] = [ELEMENT, RANK, SWIZZLE, FILL].map(|at| bytes[at]);
-        let numbers = |number: &dyn Fn(usize) -> u64| std::array::from_fn(number);
+        let word = |at: usize| long(at) as u32;
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let [element, rank, swizzle, fill] =
+            [place::ELEMENT, place::RANK, place::SWIZZLE, place::FILL].map(|at| bytes[at]);
+        let element = *Element::ALL.get(usize::from(element))?;
+        let rank = usize::from(rank) + 1;
+        let words =
+            |first: usize| std::array::from_fn(|i| if i < rank { word(first + 4 * i) } else { 1 });
+        let sizes: [u32; MAX_RANK] = words(place::SIZES);
         let corner =
-            |first: usize| std::array::from_fn(|i| short(CORNERS + 2 * (first + i)) as i16);
+            |first: usize| std::array::from_fn(|i| short(place::CORNERS + 2 * (first + i)) as i16);
         let pixels = Pixels {
-            count: short(PIXELS).into(),
+            count: short(place::PIXELS).into(),
             lower: corner(0),
             upper: corner(MAX_SPATIAL),
         };
         let map = TensorMap {
-            address: long(ADDRESS),
-            element: *Element::ALL.get(usize::from(element))?,
-            rank: rank.into(),
-            sizes: numbers(&|i| (long(SIZES + 4 * i) & 0xffff_ffff) + 1),
-            strides: numbers(&|i| long(STRIDES + 8 * i)),
-            box_sizes: numbers(&|i| long(BOX_SIZES + 2 * i) & 0xffff).map(|size| size as u32),
-            element_strides: std::array::from_fn(|i| bytes[ELEMENT_STRIDES + i].into()),
+            address: long(place::ADDRESS),
+            element,
+            rank,
+            sizes: sizes.map(|size| match size {
+                0 => MAX_DIMENSION,
+                _ => size.into(),
+            }),
+            strides: std::array::from_fn(|i| match i {
+                0 => element.bytes().into(),
+                _ if i < rank => long(place::STRIDES + 8 * (i - 1)),
+                _ => 0,
+            }),
+            box_sizes: words(place::BOX_SIZES),
+            element_strides: words(place::ELEMENT_STRIDES),
             swizzle: *Swizzle::ALL.get(usize::from(swizzle))?,
             fills_nan: fill != 0,
             pixels: (pixels.count > 0).then_some(pixels),
@@ -292,15 +312,19 @@ impl TensorMap {
         let within = |values: &[u32; MAX_RANK], most: u32| {
             values.iter().all(|value| (1..=most).contains(value))
         };
-        let is_valid = long(0) == MARK
-            && (1..=MAX_RANK).contains(&map.rank)
+        let is_valid = map.rank <= MAX_RANK
+            && map.address.is_multiple_of(GRAIN)
+            && fill <= 1
             && map
                 .pixels
                 .is_none_or(|pixels| map.rank > 2 && pixels.count <= MAX_PIXELS)
             && within(&map.box_sizes, MAX_BOX)
             && within(&map.element_strides, MAX_ELEMENT_STRIDE)
-            && map.strides.iter().all(|&stride| stride < STRIDE_LIMIT)
-            && map.row_bytes().is_multiple_of(GRAIN);
+            && map.strides[1..]
+                .iter()
+                .all(|&stride| stride < STRIDE_LIMIT && stride.is_multiple_of(GRAIN))
+            && map.row_bytes().is_multiple_of(GRAIN)
+            && (map.swizzle.span()).is_none_or(|span| map.row_bytes() <= span.into());
         is_valid.then_some(map)
     }
 
@@ -349,7 +373,7 @@ mod tests {
             rank: 5,
             sizes: [MAX_DIMENSION, 1, 77, 1 << 31, 9],
             strides: [2, STRIDE_LIMIT - 16, 0, 16, 4096],
-            box_sizes: [MAX_BOX, 1, 3, 200, 7],
+            box_sizes: [32, 1, 3, MAX_BOX, 7],
             element_strides: [1, 8, 2, 3, 1],
             swizzle: Swizzle::Bytes64,
             fills_nan: true,
@@ -371,15 +395,24 @@ mod tests {
         assert_eq!(read, Some(for_pixels));
         for element in Element::ALL {
             for swizzle in Swizzle::ALL {
-                let map = TensorMap {
+                let mut map = TensorMap {
                     element,
                     swizzle,
                     fills_nan: false,
                     ..first
                 };
+                map.strides[0] = element.bytes().into();
+                map.box_sizes[0] = GRAIN as u32 / element.bytes();
                 assert_eq!(TensorMap::from_bytes(&map.to_bytes()), Some(map));
             }
         }
+    }
+
+    #[test]
+    fn what_cutlass_clears_is_unused() {
+        let mut bytes = map().to_bytes();
+        bytes[10] &= !(1 << 5);
+        assert_eq!(TensorMap::from_bytes(&bytes), Some(map()));
     }
 
     #[test]
@@ -387,17 +420,19 @@ mod tests {
         assert_eq!(TensorMap::from_bytes(&[0; 128]), None);
         assert_eq!(TensorMap::from_bytes(&[0xff; 128]), None);
         let good = map().to_bytes();
-        for (at, value) in [(0, 0), (ELEMENT, 13), (RANK, 0), (RANK, 6), (SWIZZLE, 4)] {
-            let mut bytes = good;
-            bytes[at] = value;
-            assert_eq!(TensorMap::from_bytes(&bytes), None, "{value} at {at}");
-        }
         for (at, value) in [
-            (ELEMENT_STRIDES + 1, 9),
-            (BOX_SIZES + 3, 2),
-            (STRIDES + 5, 1),
-            // More pixels than a copy can have.
-            (PIXELS + 1, 5),
+            (place::ADDRESS, 8),
+            (place::ELEMENT, 13),
+            (place::RANK, 5),
+            (place::FILL, 2),
+            (place::SWIZZLE, 4),
+            (place::BOX_SIZES, 0),
+            (place::BOX_SIZES, 64), // a row longer than the swizzle's span
+            (place::BOX_SIZES + 5, 1),
+            (place::ELEMENT_STRIDES + 4, 9),
+            (place::STRIDES, 1),
+            (place::STRIDES + 5, 1),
+            (place::PIXELS + 1, 5),
         ] {
             let mut bytes = good;
             bytes[at] = value;

@@ -220,7 +220,8 @@ fn a_tensor_map_that_says_more_than_the_buffer_holds() {
     let stream = stream();
     let data = stream.clone_htod(&noise(1, 512)).unwrap();
     let tensor = Tensor::dense(ELEMENTS[2], &[16, 900], &[16, 8]);
-    let body = format!("{INIT}{TILE_LOAD}");
+    let body =
+        format!("{INIT}{TILE_LOAD}\nmbarrier.arrive.expect_tx.shared.b64 _, [%r0], 512;\n{WAIT}");
     let run = Run {
         map: tensor.encode(address(&data, &stream)),
         first: &[0, 0],

@@ -265,8 +265,11 @@ fn traffic_is_counted() {
             profile.compulsory_write_bytes,
         )
     };
-    let load = "mbarrier.init.shared.b64 [%r0], 1;\nfence.mbarrier_init.release.cluster;\n\
-        cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1, {%r2, %r3}], [%r0];\n";
+    let load = &format!(
+        "mbarrier.init.shared.b64 [%r0], 1;\nfence.mbarrier_init.release.cluster;\n\
+         cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d1, {{%r2, %r3}}], [%r0];\n\
+         mbarrier.arrive.expect_tx.shared.b64 _, [%r0], 4096;\n{WAIT}"
+    );
     let (total, read, written) = count(load, &[0, 0]);
     let loads = total.global_loads;
     assert_eq!((loads.requests, loads.sectors, loads.bytes), (1, 128, 4096));

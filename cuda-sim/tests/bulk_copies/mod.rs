@@ -7,6 +7,7 @@ mod clusters;
 mod encode;
 mod faults;
 mod launches;
+mod made_maps;
 mod pixels;
 mod reductions;
 mod rig;

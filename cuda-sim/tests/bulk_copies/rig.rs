@@ -197,7 +197,7 @@ pub fn noise(seed: u64, count: usize) -> Vec<u8> {
 /// Registers, and operands of a copy: `%d1` address of the tensor map, `%d2` data, `%d3` result,
 /// `%r0` barrier, `%r1` the tile at `shared`, `%r2…` coordinates, `%r9` thread. Shared memory
 /// begins with 128 bytes for barriers.
-const HEAD: &str = ".version 8.4\n.target sm_90\n.address_size 64\n\
+const HEAD: &str = ".version 8.4\n.target sm_90a\n.address_size 64\n\
     .extern .shared .align 1024 .b8 all[];\n\
     .visible .entry t(.param .align 64 .b8 map[128], .param .u64 data, .param .u64 out, .param .u32 shared,\n\
     .param .u32 c0, .param .u32 c1, .param .u32 c2, .param .u32 c3, .param .u32 c4) CLUSTER\n{\n\

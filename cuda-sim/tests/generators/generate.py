@@ -219,12 +219,21 @@ def triton_kernels():
             sum = tl.dot(tl.load(a + i[:, None] * K + at[None, :]), tl.load(b + at[:, None] * K + j[None, :]), sum)
         tl.store(c + i[:, None] * K + j[None, :], sum)
 
+    # Makes tensor maps on the device.
+    @triton.jit
+    def double(x, y, rows, columns, BLOCK: tl.constexpr):
+        source = tl.make_tensor_descriptor(x, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+        target = tl.make_tensor_descriptor(y, [rows, columns], [columns, 1], [BLOCK, BLOCK])
+        at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+        target.store(at, 2 * source.load(at))
+
     f32, f16 = "*fp32", "*fp16"
     kernels = [
         (add, {"x": f32, "y": f32, "z": f32, "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 256}, 80),
         (softmax, {"x": f32, "y": f32, "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 256}, 80),
         (matmul, {"a": f16, "b": f16, "c": f32, "K": "i32", "BLOCK": "constexpr"}, {"BLOCK": 32}, 80),
         (add, {"x": f32, "y": f32, "z": f32, "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 256}, 90),
+        (double, {"x": f32, "y": f32, "rows": "i32", "columns": "i32", "BLOCK": "constexpr"}, {"BLOCK": 32}, 90),
     ]
     for kernel, signature, constants, capability in kernels:
         source = triton.compiler.ASTSource(fn=kernel, signature=signature, constexprs=constants)

@@ -50,7 +50,7 @@ fn every_file_loads_with_all_its_kernels() -> Outcome {
             loaded += 1;
         }
     }
-    assert_eq!(loaded, 14);
+    assert_eq!(loaded, 15);
     Ok(())
 }
 
@@ -277,6 +277,38 @@ fn matrices_are_multiplied_by_triton() -> Outcome {
     };
     let expected: Vec<f32> = (0..n * n).map(product).collect();
     assert_eq!(stream.clone_dtoh(&z)?, expected);
+    Ok(())
+}
+
+/// Each block makes two tensor maps in memory that the launcher hands over.
+#[test]
+fn tiles_are_copied_by_maps_that_triton_makes() -> Outcome {
+    let context = context()?;
+    let stream = context.default_stream();
+    let file = "triton-double-sm90";
+    let double = kernel(&context, file, None)?;
+    let (rows, columns) = (40i32, 36i32);
+    let before = numbers((rows * columns) as usize, 7);
+    let x = stream.clone_htod(&before)?;
+    let mut y = stream.clone_htod(&vec![-1.0f32; 64 * 64])?;
+    let mut maps = stream.alloc_zeros::<u8>(4 * 2 * 128)?;
+    let mut launch = stream.launch_builder(&double);
+    launch
+        .arg(&x)
+        .arg(&mut y)
+        .arg(&rows)
+        .arg(&columns)
+        .arg(&mut maps)
+        .arg(&0u64);
+    let config = LaunchConfig {
+        grid_dim: (2, 2, 1),
+        ..shape(1, 128, shared(file)?)
+    };
+    // SAFETY: the arguments are the kernel's, and have room.
+    unsafe { launch.launch(config) }?;
+    let mut doubled: Vec<f32> = before.iter().map(|x| 2.0 * x).collect();
+    doubled.resize(64 * 64, -1.0);
+    assert_eq!(stream.clone_dtoh(&y)?, doubled);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use super::rig::stream;
 fn run(threads: u32, body: &str) -> Result<(), Box<FaultKind>> {
     let stream = stream();
     let text = format!(
-        ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry t()\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<9>;\n\
+        ".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry t()\n.maxntid {threads}\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<9>;\n\
          mov.u32 %r1, %tid.x;\n{body}\nret;\n}}\n"
     );
     let kernel = stream.context().load_module(Ptx::from_src(text));

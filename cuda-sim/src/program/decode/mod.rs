@@ -17,6 +17,7 @@ mod mbarrier;
 mod memory;
 mod modifiers;
 mod operands;
+mod tensor_map;
 mod warpgroup;
 mod wmma;
 
@@ -65,6 +66,7 @@ impl<'a> Lowering<'a> {
             "mbarrier" => self.mbarrier(&mut mods, operands),
             "cp" => self.async_copy(&mut mods, operands),
             "prefetch" if mods.take("tensormap") => self.prefetch_tensor_map(&mut mods, operands),
+            "tensormap" => self.tensor_map(&mut mods, operands),
             "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => {
                 self.lanes(base, &mut mods, operands)
             }

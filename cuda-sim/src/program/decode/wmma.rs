@@ -277,7 +277,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// `address` plus `index` times `bytes`.
-    fn advanced(&mut self, address: &Address, index: R, bytes: u32) -> Address {
+    pub(super) fn advanced(&mut self, address: &Address, index: R, bytes: u32) -> Address {
         let (d, b) = (self.scratch(address.wide), self.number(bytes));
         let (a, c) = (index, address.base);
         self.emit_before(match address.wide {

@@ -39,6 +39,9 @@ pub(super) fn arrive(
         return arrive_at_peer(warp, worker, copy, content, (rank, at), site);
     }
     mbarrier::check(warp, worker, at, copy.lane)?;
+    if copy.moved.bytes == 0 {
+        return Ok(());
+    }
     let begun = begin(warp, worker, Engine::Barrier(at));
     put(warp, worker, copy, content, begun.as_ref(), site)?;
     let ends = mbarrier::complete_bytes(worker, at, copy.moved.bytes, copy.lane)?;
