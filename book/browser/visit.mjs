@@ -5,13 +5,14 @@
 // Finds errors in the console, files that are missing, anything loaded from the network, and what inspect.mjs looks for. With a
 // folder as argument it saves pictures of all pages there.
 
-import { existsSync, mkdirSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
 import { inspect } from "./inspect.mjs";
 import { interactive } from "./interactive.mjs";
 import { report } from "./native.mjs";
+import { prediction } from "./predictions.mjs";
 
 const html = join(dirname(fileURLToPath(import.meta.url)), "..", "html");
 const pictures = process.argv[2];
@@ -24,17 +25,21 @@ if (pages.length < 10) throw new Error(`${pages.length} pages in ${html}: run \`
 
 const browser = await launch();
 const findings = [];
-const visits = Object.keys(widths).flatMap((width) => Object.keys(themes).map((theme) => visit(width, theme)));
+const looks = Object.keys(widths).flatMap((width) => Object.keys(themes).map((theme) => [width, theme]));
+// Each prediction is judged once, a quarter of them at each width in each theme.
+const asking = pages.filter((file) => readFileSync(join(html, file), "utf8").includes("data-questions"));
+const judged = (visit) => asking.filter((_, index) => index % looks.length === visit).map((file) => ({ name: `prediction: ${file}`, file, use: prediction }));
+const visits = looks.map(([width, theme], index) => visit(width, theme, [...interactive, ...judged(index)]));
 for (const use of await Promise.all(visits)) await use(); // one after the other: how long a page computes is printed
 await browser.close();
 
 for (const finding of findings) console.error(finding);
 for (const line of report()) console.log(line);
-console.log(`${pages.length} pages, ${Object.keys(widths).length} widths, ${Object.keys(themes).length} themes, ${interactive.length} that react: ${findings.length} findings`);
+console.log(`${pages.length} pages, ${Object.keys(widths).length} widths, ${Object.keys(themes).length} themes, ${interactive.length} parts that react, ${asking.length} predictions: ${findings.length} findings`);
 process.exit(findings.length ? 1 : 0);
 
-// All pages at one width in one theme. Gives a function that uses those that react.
-async function visit(width, theme) {
+// All pages at one width in one theme. Gives a function that uses the parts that react.
+async function visit(width, theme, reacting) {
     const [w, h] = widths[width];
     const context = await browser.newContext({ viewport: { width: w, height: h }, colorScheme: themes[theme] });
     await context.addInitScript((theme) => localStorage.setItem("mdbook-theme", theme), theme);
@@ -66,7 +71,7 @@ async function visit(width, theme) {
         await page.close();
     }
     return async () => {
-        for (const { name, file, use } of interactive) {
+        for (const { name, file, use } of reacting) {
             const { page, found } = await open(file, name);
             await use(page, found).catch((error) => found(`it does not react: ${error.message.split("\n")[0]}`));
             for (const what of await page.evaluate(inspect)) found(what); // what has been drawn meanwhile
