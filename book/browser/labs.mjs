@@ -132,12 +132,16 @@ async function firstRung(page, found) {
 async function split(page, found) {
     const { at, host, settled, cell, state, first } = await opened(page, found, "split");
     await compare(first.slice(0, 2), found);
-    if ((await host.locator("svg .red").count()) !== 1 || (await host.locator("svg .blue").count()) !== 31) found("not every number of parts has a bar");
+    if ((await host.locator("svg .red").count()) !== 1 || (await host.locator("svg .blue").count()) !== 11) found("not every number of parts has a bar");
+    if (!(await state()).includes("The fastest of these has 24 parts")) found(`the minimum is not within: ${await state()}`);
     await at("Parts").focus();
     await page.keyboard.press("Home");
     await settled();
-    if ((await cell("blocks")) !== "8") found(`one part of 8 heads: ${await cell("blocks")} blocks`);
+    if ((await cell("blocks")) !== "32") found(`one part of 32 heads: ${await cell("blocks")} blocks`);
     if (!(await state()).startsWith("1 part:")) found(`one part: ${await state()}`);
+    await at("Keys").focus();
+    await page.keyboard.press("End");
+    await settled();
 }
 
 const all = [

@@ -20,6 +20,11 @@ export async function playground(page, found) {
         if (!lines[line - 1]?.includes("// BUG")) found(`${bug}: ${answer.fault ? `line ${line}` : (answer.error ?? "nothing")} is reported`);
         if (!(await host.locator(".listing .fault").first().textContent()).includes("// BUG")) found(`${bug}: the line is not marked`);
     }
+    for (const gradient of await at("Kernel").locator("optgroup[label='Stage 4: gradients'] option").all()) {
+        await at("Kernel").selectOption(await gradient.getAttribute("value"));
+        const [{ request, answer }] = await settled();
+        if (answer.error ?? answer.fault) found(`${request.name}: ${answer.error ?? answer.fault.report}`);
+    }
     await at("Kernel").selectOption("vector_add");
     await settled();
     await toggle("Trace one warp");
@@ -32,6 +37,8 @@ export async function playground(page, found) {
     await host.getByRole("button", { name: "Run" }).click();
     await settled();
     if (!(await state()).includes("refused")) found(`a text that is no PTX: ${await state()}`);
+    const refusal = await host.locator(".report").last().textContent();
+    if (/--\w/.test(refusal)) found(`a page has no flags: ${refusal}`);
 }
 
 // A long run is stopped by the keyboard, and dropped when another kernel is chosen. The worker ends both times.

@@ -37,5 +37,5 @@ export async function prediction(page, found) {
     await compare(runs.filter(({ answer }) => !answer.fault), found);
     if (!(await page.locator("[data-questions] ~ details").first().evaluate((fold) => fold.open))) found("the fold is closed");
     const [said] = await compared(true);
-    if (!/, not .+$/.test(said)) found(`a wrong prediction: ${said}`);
+    if (!/You predicted: .+$/.test(said)) found(`a wrong prediction: ${said}`);
 }

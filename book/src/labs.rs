@@ -131,6 +131,18 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Stage 4: gradients",
+        &[
+            "stage4-flash-cuda/ptx/backward/row_dots.ptx",
+            "stage4-flash-cuda/ptx/backward/1_recompute_dk_dv-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/1_recompute_dq-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/2_mma_dk_dv-BLOCK_KV_128-BLOCK_Q_32-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/2_mma_dq-BLOCK_KV_64-BLOCK_Q_128-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/library/backward-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/library/backward_mma-BLOCK_KV_128-BLOCK_Q_32-ELEMENT_f16-HEAD_DIM_64-THREADS_128.ptx",
+        ],
+    ),
+    (
         "Stage 5: decoding",
         &[
             "stage5-decode/ptx/update_cache.ptx",

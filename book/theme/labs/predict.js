@@ -61,7 +61,7 @@
             const said = typeof right === "number" ? number(right, 3) : right;
             const agrees = input.value !== "" && agree(input.value, right);
             const whose = right !== counted ? "The text says" : typeof right === "number" ? "The simulator counted" : "The simulator reports";
-            output.textContent = `${whose}: ${said}${input.value === "" ? "" : agrees ? ", as you predicted" : `, not ${input.value}`}`;
+            output.textContent = `${whose}: ${said}${input.value === "" ? "" : agrees ? ", as you predicted" : `. You predicted: ${input.value}`}`;
             output.className = agrees ? "right" : "";
         };
         return { question, show, row: element("div", { className: "control" }, element("label", { htmlFor: id }, label), input, output) };
