@@ -1,7 +1,7 @@
 // A box that runs kernels, as its tests use it.
 
 import { controlsAreReachable } from "./controls.mjs";
-import { timed } from "./native.mjs";
+import { worked } from "./work.mjs";
 
 // What the tests of a lab need. All of them begin here: the box comes into sight, and its first answer is there.
 export async function opened(page, found, name) {
@@ -9,12 +9,12 @@ export async function opened(page, found, name) {
     await host.scrollIntoViewIfNeeded();
     const at = (label) => host.locator(".controls").getByLabel(label);
     // The runs behind the last change.
-    const settled = async (what = name) => {
+    const settled = async () => {
         const runs = await page.waitForFunction((name) => {
             const host = document.querySelector(`[data-lab="${name}"]`);
             return host.runs?.length > 0 && !host.hasAttribute("aria-busy") && host.runs;
         }, name, { timeout: 60_000 }).then((handle) => handle.jsonValue());
-        timed(what, runs);
+        worked(name, runs);
         return runs;
     };
     const toggle = async (label) => {
@@ -23,7 +23,7 @@ export async function opened(page, found, name) {
     };
     const cell = async (row) => (await host.locator("tr", { hasText: row }).locator("td").nth(1).textContent()).replaceAll(",", "");
     const state = () => host.locator(".state").textContent();
-    const first = await settled("the first of a page, with loading");
+    const first = await settled();
     await controlsAreReachable(page, found, host);
     return { host, at, first, settled, toggle, cell, state };
 }

@@ -1,7 +1,8 @@
 // The predictions of the book: the text's answers are typed on every page, and the simulator must count the same.
 
 import { controlsAreReachable } from "./controls.mjs";
-import { compare, timed } from "./native.mjs";
+import { compare } from "./native.mjs";
+import { worked } from "./work.mjs";
 
 // What is typed into the fields of a page: the answer of the text, or, for the first field, a wrong one.
 async function type(host, questions, wrong) {
@@ -33,7 +34,7 @@ export async function prediction(page, found) {
         if (!judge.test(said) || !said.endsWith(", as you predicted")) found(`${label}: ${said}`);
     }
     const runs = await host.evaluate((host) => host.runs);
-    if (runs.length) timed("predictions", runs.slice(1));
+    worked("predictions", runs);
     await compare(runs.filter(({ answer }) => !answer.fault), found);
     if (!(await page.locator("[data-questions] ~ details").first().evaluate((fold) => fold.open))) found("the fold is closed");
     const [said] = await compared(true);

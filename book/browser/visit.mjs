@@ -5,14 +5,15 @@
 // Finds errors in the console, files that are missing, anything loaded from the network, and what inspect.mjs looks for. With a
 // folder as argument it saves pictures of all pages there.
 
-import { existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "./chromium.mjs";
 import { inspect } from "./inspect.mjs";
 import { interactive } from "./interactive.mjs";
-import { report } from "./native.mjs";
+import { compared } from "./native.mjs";
 import { prediction } from "./predictions.mjs";
+import { excesses, waits } from "./work.mjs";
 
 const html = join(dirname(fileURLToPath(import.meta.url)), "..", "html");
 const pictures = process.argv[2];
@@ -25,6 +26,8 @@ if (pages.length < 10) throw new Error(`${pages.length} pages in ${html}: run \`
 
 const browser = await launch();
 const findings = [];
+const MOST_BYTES = 3e6; // of a page with all that it loads
+let largest = { bytes: 0 };
 const looks = Object.keys(widths).flatMap((width) => Object.keys(themes).map((theme) => [width, theme]));
 // Each prediction is judged once, a quarter of them at each width in each theme.
 const asking = pages.filter((file) => readFileSync(join(html, file), "utf8").includes("data-questions"));
@@ -33,8 +36,11 @@ const visits = looks.map(([width, theme], index) => visit(width, theme, [...inte
 for (const use of await Promise.all(visits)) await use(); // one after the other: how long a page computes is printed
 await browser.close();
 
+findings.push(...excesses());
 for (const finding of findings) console.error(finding);
-for (const line of report()) console.log(line);
+console.log(compared());
+console.log(waits());
+console.log(`the largest page is ${(largest.bytes / 1e6).toFixed(2)} MB: ${largest.name}`);
 console.log(`${pages.length} pages, ${Object.keys(widths).length} widths, ${Object.keys(themes).length} themes, ${interactive.length} parts that react, ${asking.length} predictions: ${findings.length} findings`);
 process.exit(findings.length ? 1 : 0);
 
@@ -45,19 +51,28 @@ async function visit(width, theme, reacting) {
     await context.addInitScript((theme) => localStorage.setItem("mdbook-theme", theme), theme);
     const open = async (file, name) => {
         const page = await context.newPage();
+        let [bytes, kernel] = [0, 0];
         const found = (what) => findings.push(`${name} (${width}, ${theme}): ${what}`);
         page.on("console", (message) => ["error", "warning"].includes(message.type()) && found(`console: ${message.text()}`));
         page.on("pageerror", (error) => found(`error: ${error.message}`));
         page.on("request", (request) => {
             const url = new URL(request.url());
             if (url.protocol === "file:") {
-                if (!existsSync(fileURLToPath(`file://${url.pathname}`))) found(`missing ${url.pathname}`);
+                const path = fileURLToPath(`file://${url.pathname}`);
+                if (!existsSync(path)) return found(`missing ${url.pathname}`);
+                const { size } = statSync(path);
+                if (file === "playground.html" && path.includes("/kernels/")) kernel = Math.max(kernel, size); // a test chooses many
+                else bytes += size;
             } else if (!["data:", "blob:"].includes(url.protocol)) { // the worker of the simulator is a blob
                 found(`loads ${url.href}`);
             }
         });
         await page.goto(pathToFileURL(join(html, file)).href);
         await page.evaluate(() => document.fonts.ready.then(() => undefined)); // formulas are drawn again when their font is there
+        page.on("close", () => {
+            if (bytes + kernel > MOST_BYTES) found(`it loads ${bytes + kernel} bytes`);
+            if (bytes + kernel > largest.bytes) largest = { bytes: bytes + kernel, name };
+        });
         return { page, found };
     };
     for (const file of pages) {
