@@ -102,6 +102,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "gpu/ptx/lab_memory.ptx",
             "gpu/ptx/lab_threads.ptx",
             "gpu/ptx/lab_barriers.ptx",
+            "gpu/ptx/lab_swizzle.ptx",
         ],
     ),
     (

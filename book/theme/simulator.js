@@ -45,6 +45,7 @@ const simulator = (() => {
     let module;
     // Sends a message and promises the answer. A worker that is stopped or has failed is not used again.
     const send = (message, signal) => new Promise((resolve, reject) => {
+        signal?.throwIfAborted();
         const made = worker;
         const stop = () => {
             made.terminate();
@@ -62,9 +63,9 @@ const simulator = (() => {
         made.postMessage(message);
     });
     const answered = async (request, signal) => {
-        signal?.throwIfAborted();
         if (!worker) {
             module ??= await script(packed);
+            signal?.throwIfAborted();
             worker = new Worker(URL.createObjectURL(new Blob([`(${body})()`], { type: "text/javascript" })));
             module = await send(module, signal);
         }

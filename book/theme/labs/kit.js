@@ -49,6 +49,16 @@ const labs = (() => {
         }).join("\n");
     };
 
+    // Of the source files that a trace names, the lines from the first to the last, as `stepThrough` takes them.
+    const named = ({ steps }, sources) => {
+        const files = [...new Set(steps.map(({ file }) => file))].filter((file) => sources[file]);
+        return files.map((file) => {
+            const lines = steps.filter((step) => step.file === file).map(({ line }) => line);
+            const [first, last] = [Math.min(...lines), Math.max(...lines)];
+            return { file, first, lines: sources[file].split("\n").slice(first - 1, last) };
+        });
+    };
+
     // The comments that state a launch: its settings, such as { grid: 1, block: 32 }, and its arguments.
     const stated = (settings, args) => {
         const words = Object.entries(settings).map(([key, value]) => `${key}=${value}`);
@@ -67,5 +77,5 @@ const labs = (() => {
         return `${(value * scale).toPrecision(3)} ${name}`;
     };
 
-    return { element, shape, kernel, withoutBarrier, stated, number, shown };
+    return { element, shape, kernel, withoutBarrier, named, stated, number, shown };
 })();

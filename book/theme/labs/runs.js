@@ -16,7 +16,10 @@ labs.runs = (host, state, update, failed) => {
     let running = false;
     let current; // ends the update that runs
 
-    stop.addEventListener("click", () => current.abort(stopped));
+    stop.addEventListener("click", () => {
+        changed = false;
+        current.abort(stopped);
+    });
 
     const run = async (request) => {
         const begin = performance.now();
