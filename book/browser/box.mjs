@@ -13,7 +13,7 @@ export async function opened(page, found, name) {
         const runs = await page.waitForFunction((name) => {
             const host = document.querySelector(`[data-lab="${name}"]`);
             return host.runs?.length > 0 && !host.hasAttribute("aria-busy") && host.runs;
-        }, name, { timeout: 60_000 }).then((handle) => handle.jsonValue());
+        }, name).then((handle) => handle.jsonValue());
         worked(name, runs);
         return runs;
     };

@@ -50,7 +50,7 @@ export async function stopping(page, found) {
     const long = async () => {
         await at("Kernel").selectOption("vector_add");
         await settled();
-        await at("Launch, arguments").fill("// launch: grid=100000 block=1024\n// args: f32[8]=ones f32[8]=ones f32[8]=uninit i32=8");
+        await at("Launch, arguments").fill("// launch: grid=1000000 block=1024\n// args: f32[8]=ones f32[8]=ones f32[8]=uninit i32=8");
         await host.getByRole("button", { name: "Run" }).focus();
         await page.keyboard.press("Enter");
         await stop.waitFor();

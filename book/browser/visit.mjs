@@ -48,6 +48,7 @@ process.exit(findings.length ? 1 : 0);
 async function visit(width, theme, reacting) {
     const [w, h] = widths[width];
     const context = await browser.newContext({ viewport: { width: w, height: h }, colorScheme: themes[theme] });
+    context.setDefaultTimeout(300_000); // a busy machine is no finding
     await context.addInitScript((theme) => localStorage.setItem("mdbook-theme", theme), theme);
     const open = async (file, name) => {
         const page = await context.newPage();

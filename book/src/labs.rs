@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn every_lab_has_its_kernels() {
         for path in kernels().unwrap() {
-            assert!(root().join(path).exists(), "{path}");
+            assert!(root().join(&path).exists(), "{path}");
         }
         assert!(html("no_such_lab").is_err());
     }
