@@ -32,6 +32,12 @@ export function inspect() {
         if (!image.naturalWidth) findings.push(`an image that is not shown: ${image.src}`);
     }
 
+    for (const control of main.querySelectorAll("input, select, textarea, button")) {
+        const name = control.ariaLabel || control.title || control.labels?.[0]?.textContent.trim() || (control.tagName === "BUTTON" && control.textContent.trim());
+        if (!name) findings.push(`a control without a name: ${control.outerHTML.slice(0, 80)}`);
+    }
+    if (main.querySelector("#predict") && !main.querySelector("[data-questions] input, [data-questions] select")) findings.push("a prediction without fields");
+
     // Contrast as WCAG 2 defines it: 4.5 for text, 3 for what a shape is recognised by.
     const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
     const isClear = (colour) => colour === "none" || (numbers(colour).length === 4 && numbers(colour)[3] === 0);
@@ -79,7 +85,7 @@ export function inspect() {
             if (shape.tagName === "rect" && !isClear(style.fill)) filled.push({ box, colour: style.fill });
         }
     }
-    for (const element of main.querySelectorAll("p, li, td, th, figcaption, summary, .source, button, label, pre code")) {
+    for (const element of main.querySelectorAll("p, li, td, th, figcaption, summary, .source, button, label, legend, output, pre code")) {
         if (element.textContent.trim()) demand(4.5, getComputedStyle(element).color, behind(element), element.textContent.trim().slice(0, 40));
     }
     return [...new Set(findings)];

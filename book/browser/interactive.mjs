@@ -1,9 +1,11 @@
 // The parts of the book that react: each function does what a reader would do, and reports what is not as it should be.
 
+import { controlsAreReachable } from "./controls.mjs";
 import { labs } from "./labs.mjs";
 
 // The page on online softmax: buttons, keys and numbers do what they say.
 async function stepper(page, found) {
+    await controlsAreReachable(page, found, page.locator("#softmax-stepper"));
     const rows = () => page.locator("#os-rows tr").count();
     const state = () => page.locator("#os-state").textContent();
     if ((await rows()) !== 0) found("it begins with a step");
@@ -29,6 +31,7 @@ async function stepper(page, found) {
 
 // The page on tiles: the walk ends, and its counters are those of the formulas.
 async function walk(page, found) {
+    await controlsAreReachable(page, found, page.locator("#tile-walk"));
     const state = () => page.locator("#tw-state").textContent();
     const total = async (row) => {
         const cells = await page.locator("#tw-counts tr").nth(row).locator("td").allTextContents();
@@ -55,6 +58,7 @@ async function walk(page, found) {
 
 // The page that steps through a warp: lanes and words are those of a reduction over 128 threads.
 async function warp(page, found) {
+    await controlsAreReachable(page, found, page.locator("#warp-step"));
     const state = () => page.locator("#ws-state").textContent();
     const cells = (row, kind) => page.locator(`#${row} .${kind}`).count();
     if (!(await state()).startsWith("Step 1 of ")) found(`it begins elsewhere: ${await state()}`);

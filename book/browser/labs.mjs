@@ -3,52 +3,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { compare, timed } from "./native.mjs";
+import { opened } from "./box.mjs";
+import { compare } from "./native.mjs";
+import { playground, stopping } from "./playground.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
-
-// What the tests of a lab need. All of them begin here: the box comes into sight, and its first answer is there.
-async function opened(page, found, name) {
-    const host = page.locator(`[data-lab="${name}"]`);
-    await host.scrollIntoViewIfNeeded();
-    const at = (label) => host.locator(".controls").getByLabel(label);
-    // The runs behind the last change.
-    const settled = async (what = name) => {
-        const runs = await page.waitForFunction((name) => {
-            const host = document.querySelector(`[data-lab="${name}"]`);
-            return host.runs?.length > 0 && !host.hasAttribute("aria-busy") && host.runs;
-        }, name, { timeout: 60_000 }).then((handle) => handle.jsonValue());
-        timed(what, runs);
-        return runs;
-    };
-    const toggle = async (label) => {
-        await at(label).focus();
-        await page.keyboard.press("Space");
-    };
-    const cell = async (row) => (await host.locator("tr", { hasText: row }).locator("td").nth(1).textContent()).replaceAll(",", "");
-    const state = () => host.locator(".state").textContent();
-    const first = await settled("the first of a page, with loading");
-    await controlsAreReachable(page, found, host);
-    return { host, at, first, settled, toggle, cell, state };
-}
-
-// Every control has a name, and Tab comes to it.
-async function controlsAreReachable(page, found, host) {
-    const CONTROLS = "input, select, textarea, button";
-    await host.locator(CONTROLS).first().waitFor();
-    const nameless = await host.locator(CONTROLS).evaluateAll((all) => all.filter((input) => !input.textContent.trim() && !input.ariaLabel && !input.labels?.[0]?.textContent.trim()).length);
-    if (nameless) found(`${nameless} controls without a name`);
-    await host.locator(CONTROLS).first().focus();
-    const reached = () => host.evaluate((host, controls) => [...host.querySelectorAll(controls)].indexOf(document.activeElement), CONTROLS);
-    const count = await host.locator(CONTROLS).evaluateAll((all) => all.filter((input) => !input.disabled).length);
-    const seen = new Set();
-    for (let presses = 0; presses < 3 * count + 10 && seen.size < count; presses++) {
-        const at = await reached();
-        if (at >= 0) seen.add(at);
-        await page.keyboard.press("Tab");
-    }
-    if (seen.size < count) found(`Tab comes to ${seen.size} of ${count} controls: ${[...seen]}`);
-}
 
 async function sectors(page, found) {
     const { at, settled, cell, state, first } = await opened(page, found, "sectors");
@@ -173,55 +132,17 @@ async function firstRung(page, found) {
 async function split(page, found) {
     const { at, host, settled, cell, state, first } = await opened(page, found, "split");
     await compare(first.slice(0, 2), found);
-    if ((await host.locator("svg .red").count()) !== 1 || (await host.locator("svg .blue").count()) !== 31) found("not every number of parts has a bar");
+    if ((await host.locator("svg .red").count()) !== 1 || (await host.locator("svg .blue").count()) !== 11) found("not every number of parts has a bar");
+    if (!(await state()).includes("The fastest of these has 24 parts")) found(`the minimum is not within: ${await state()}`);
     await at("Parts").focus();
     await page.keyboard.press("Home");
     await settled();
-    if ((await cell("blocks")) !== "8") found(`one part of 8 heads: ${await cell("blocks")} blocks`);
+    if ((await cell("blocks")) !== "32") found(`one part of 32 heads: ${await cell("blocks")} blocks`);
     if (!(await state()).startsWith("1 part:")) found(`one part: ${await state()}`);
+    await at("Keys").focus();
+    await page.keyboard.press("End");
+    await settled();
 }
-
-async function playground(page, found) {
-    const { at, host, settled, toggle, state, first } = await opened(page, found, "playground");
-    await compare(first, found);
-    const bugs = ["out_of_bounds_ragged_tail", "shared_race_tree_loop", "divergent_barrier_loop_trips", "uninitialised_shared_halo", "endless_loop_stride_zero", "missing_proxy_fence_tensor_store"];
-    for (const bug of bugs.map((bug) => `bug_${bug}`)) {
-        await at("Kernel").selectOption(bug);
-        const [{ answer }] = await settled();
-        const lines = readFileSync(join(root, `kernel-corpus/kernels/${bug}.cu`), "utf8").split("\n");
-        const [[, line] = []] = answer.fault?.places ?? [];
-        if (!lines[line - 1]?.includes("// BUG")) found(`${bug}: ${answer.fault ? `line ${line}` : (answer.error ?? "nothing")} is reported`);
-        if (!(await host.locator(".listing .fault").first().textContent()).includes("// BUG")) found(`${bug}: the line is not marked`);
-    }
-    await at("Kernel").selectOption("vector_add");
-    await settled();
-    await toggle("Trace one warp");
-    await at("Launch, arguments").fill("// launch: grid=1 block=64\n// args: f32[40]=iota f32[40]=ones f32[40]=uninit i32=40\n// expect 2: f32 7");
-    await host.getByRole("button", { name: "Run" }).click();
-    await settled();
-    if (!(await state()).includes("differ")) found(`a wrong result is stated: ${await state()}`);
-    if (!(await host.locator("#ws-state").textContent()).startsWith("Step 1 of ")) found("there is no trace");
-    await at("PTX").fill("no PTX");
-    await host.getByRole("button", { name: "Run" }).click();
-    await settled();
-    if (!(await state()).includes("refused")) found(`a text that is no PTX: ${await state()}`);
-}
-
-// A prediction is compared with what is counted, and the fold opens.
-const prediction = (name, typed, counted) => async (page, found) => {
-    const host = page.locator(`[data-lab="${name}"]`);
-    await host.scrollIntoViewIfNeeded();
-    await controlsAreReachable(page, found, host);
-    await host.locator("input").first().fill(String(typed));
-    await page.keyboard.press("Enter");
-    await page.waitForFunction((name) => document.querySelector(`[data-lab="${name}"] .state`).textContent.startsWith("Counted"), name);
-    timed("the first of a page, with loading", await host.evaluate((host) => host.runs));
-    const said = await host.locator("output").allTextContents();
-    const numbers = said.map((text) => Number(text.match(/[\d.]+/)[0]));
-    if (numbers.join() !== counted.join()) found(`counted: ${said}`);
-    if (!said[0].endsWith(typed === counted[0] ? ", as you predicted" : `not ${typed}`)) found(`a prediction of ${typed}: ${said[0]}`);
-    if (!(await page.locator(`[data-lab="${name}"] ~ details`).first().evaluate((fold) => fold.open))) found("the fold is closed");
-};
 
 const all = [
     { name: "lab: sectors", file: "gpu/memory.html", use: sectors },
@@ -233,12 +154,7 @@ const all = [
     { name: "lab: first rung", file: "stage4/first-rung.html", use: firstRung },
     { name: "lab: split", file: "stage5/split.html", use: split },
     { name: "playground", file: "playground.html", use: playground },
-    { name: "prediction: memory", file: "gpu/memory.html", use: prediction("predict-memory", 4, [4, 32, 8, 1]) },
-    { name: "prediction: threads", file: "gpu/threads.html", use: prediction("predict-threads", 20, [24]) },
-    { name: "prediction: product", file: "stage2/gemm.html", use: prediction("predict-product", 4, [4, 32, 1]) },
-    { name: "prediction: bounds", file: "gpu/bounds.html", use: prediction("predict-bounds", 0.083, [0.083, 16]) },
-    { name: "prediction: tensor cores", file: "stage4/tensor-cores.html", use: prediction("predict-tensor", 64, [64]) },
-    { name: "prediction: softmax", file: "stage2/softmax.html", use: prediction("predict-softmax", 8, [4, 32]) },
+    { name: "playground: stopping", file: "playground.html", use: stopping },
 ];
 
 // A book that was built without the WebAssembly target shows its figures alone.

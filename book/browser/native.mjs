@@ -1,4 +1,4 @@
-// Runs of the simulator in a page, beside the same runs of the native program, and how long the page waited for them.
+// Runs of the simulator in a page, beside the same runs of the native program.
 //
 // The variable GPU_PROGRAM names the program. Without it, it is target/debug/gpu.
 
@@ -14,7 +14,6 @@ const built = join(process.env.CARGO_TARGET_DIR ?? join(root, "target"), "debug"
 const program = process.env.GPU_PROGRAM ?? (existsSync(built) ? built : undefined);
 const folder = mkdtempSync(join(tmpdir(), "book-native-"));
 const profiles = new Map(); // by request, as promises
-const slowest = new Map(); // milliseconds by lab
 
 // The profile of a request by the native program.
 async function native({ ptx, launch }) {
@@ -38,15 +37,7 @@ export async function compare(runs, found) {
     }
 }
 
-// Notes how long a page waited.
-export function timed(lab, runs) {
-    const times = runs.map(({ milliseconds }) => milliseconds);
-    slowest.set(lab, Math.max(slowest.get(lab) ?? 0, ...times));
-}
-
 // What is printed after a visit.
-export function report() {
-    const times = [...slowest].map(([lab, milliseconds]) => `${lab} ${milliseconds.toFixed(0)} ms`);
-    const compared = program ? `${profiles.size} launches compared with ${program}` : `${built} is not built: no launch was compared`;
-    return [compared, `slowest answers: ${times.join(", ")}`];
+export function compared() {
+    return program ? `${profiles.size} launches compared with ${program}` : `${built} is not built: no launch was compared`;
 }

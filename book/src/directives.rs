@@ -19,6 +19,7 @@
 //! | `{{figure NAME}}` | a picture with its caption and its description |
 //! | `{{recording NAME}}` | a recording of a warp, with the source lines that it names, for `theme/warp-step.js` |
 //! | `{{lab NAME}}` | a box for a script of `theme/labs`, which runs kernels in the page |
+//! | `{{predict QUESTIONS}}` | fields for a prediction; `predict.rs` has the format |
 //! | `{{task STAGE/TASK}}` | points and files of a task, and the command that grades it |
 //! | `{{hints FILE}}` | the hints of a task, in folds |
 //! | `{{clinic}}` | the kernels of the clinic, with their symptoms |
@@ -36,7 +37,8 @@ use serde_json::{Value, json};
 
 use crate::progress::Progress;
 use crate::{
-    clinic, devices, figures, gains, generated, hints, labs, maths, metrics, quote, root, tasks,
+    clinic, devices, figures, gains, generated, hints, labs, maths, metrics, predict, quote, root,
+    tasks,
 };
 
 /// The preprocessor.
@@ -127,6 +129,7 @@ fn replaced(directive: &str) -> Result<String> {
         ["figure", name] => figures::html(name),
         ["recording", name] => recording(name),
         ["lab", name] => labs::html(name),
+        ["predict", ..] => predict::html(directive.trim_start_matches("predict")),
         ["task", name] => tasks::card(name),
         ["clinic"] => clinic::table(),
         ["hints", file] => hints::folds(file),
@@ -219,6 +222,7 @@ mod tests {
             "{{table README.md no_such_table}}",
             "{{gain README.md; a; b}}",
             "{{nonsense}}",
+            "{{predict Blocks = many}}",
             "{{figure open",
         ] {
             assert!(expand(text).is_err(), "{text}");

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use gpu_recording::escaped;
 use serde_json::{Value, json};
 
-use crate::{devices, root};
+use crate::{devices, predict, root};
 
 /// A box of a page.
 struct Lab {
@@ -37,16 +37,7 @@ const LABS: &[Lab] = &[
     Lab {
         name: "barriers",
         purpose: "take barriers out of a kernel and read the simulator's report",
-        kernels: &[
-            "gpu/ptx/lab_barriers-BARRIERS_0.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_1.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_2.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_3.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_4.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_5.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_6.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_7.ptx",
-        ],
+        kernels: &["gpu/ptx/lab_barriers.ptx"],
     },
     Lab {
         name: "threads",
@@ -93,44 +84,6 @@ const LABS: &[Lab] = &[
         purpose: "run the kernels of the book, or PTX of your own,",
         kernels: &[],
     },
-    Lab {
-        name: "predict-memory",
-        purpose: "let the simulator count what you predict",
-        kernels: &["gpu/ptx/lab_memory.ptx"],
-    },
-    Lab {
-        name: "predict-threads",
-        purpose: "let the simulator count what you predict",
-        kernels: &["gpu/ptx/vector_add.ptx"],
-    },
-    Lab {
-        name: "predict-product",
-        purpose: "let the simulator count what you predict",
-        kernels: &[
-            "stage2-naive-cuda/ptx/1_gemm_plain-TRANSPOSED_0.ptx",
-            "stage2-naive-cuda/ptx/1_gemm_plain-TRANSPOSED_1.ptx",
-        ],
-    },
-    Lab {
-        name: "predict-bounds",
-        purpose: "let the simulator count what you predict",
-        kernels: &[
-            "gpu/ptx/vector_add.ptx",
-            "stage2-naive-cuda/ptx/1_gemm_plain-TRANSPOSED_0.ptx",
-        ],
-    },
-    Lab {
-        name: "predict-tensor",
-        purpose: "let the simulator count what you predict",
-        kernels: &[
-            "stage4-flash-cuda/ptx/4_mma-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
-        ],
-    },
-    Lab {
-        name: "predict-softmax",
-        purpose: "let the simulator count what you predict",
-        kernels: &["stage2-naive-cuda/ptx/library/softmax.ptx"],
-    },
 ];
 
 /// The kernels of the playground, in groups.
@@ -148,7 +101,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "gpu/ptx/rounded_attention.ptx",
             "gpu/ptx/lab_memory.ptx",
             "gpu/ptx/lab_threads.ptx",
-            "gpu/ptx/lab_barriers-BARRIERS_7.ptx",
+            "gpu/ptx/lab_barriers.ptx",
+            "gpu/ptx/lab_swizzle.ptx",
         ],
     ),
     (
@@ -175,6 +129,18 @@ const GROUPS: &[(&str, &[&str])] = &[
             "stage4-flash-cuda/ptx/8_tma-BLOCK_KV_64-BLOCK_Q_128-HEAD_DIM_64-THREADS_160.ptx",
             "stage4-flash-cuda/ptx/9_wgmma-BLOCK_KV_128-BLOCK_Q_128-HEAD_DIM_64-THREADS_288.ptx",
             "stage4-flash-cuda/ptx/10_ping_pong-BLOCK_KV_128-BLOCK_Q_128-HEAD_DIM_64-THREADS_384.ptx",
+        ],
+    ),
+    (
+        "Stage 4: gradients",
+        &[
+            "stage4-flash-cuda/ptx/backward/row_dots.ptx",
+            "stage4-flash-cuda/ptx/backward/1_recompute_dk_dv-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/1_recompute_dq-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/2_mma_dk_dv-BLOCK_KV_128-BLOCK_Q_32-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/backward/2_mma_dq-BLOCK_KV_64-BLOCK_Q_128-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/library/backward-BLOCK_KV_64-BLOCK_Q_64-HEAD_DIM_64-THREADS_128.ptx",
+            "stage4-flash-cuda/ptx/library/backward_mma-BLOCK_KV_128-BLOCK_Q_32-ELEMENT_f16-HEAD_DIM_64-THREADS_128.ptx",
         ],
     ),
     (
@@ -238,7 +204,7 @@ pub fn write_kernels(html: &Path) -> Result<()> {
     let folder = html.join("theme/kernels");
     fs::create_dir_all(&folder)?;
     let mut seen = BTreeMap::new();
-    for path in kernels() {
+    for path in &kernels()? {
         let name = stem(path);
         let other = seen.insert(name, path);
         ensure!(
@@ -252,15 +218,16 @@ pub fn write_kernels(html: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The PTX files of all labs, each once.
-fn kernels() -> BTreeSet<&'static str> {
+/// The PTX files of all labs and predictions, each once.
+fn kernels() -> Result<BTreeSet<String>> {
     let of_labs = LABS.iter().flat_map(|lab| lab.kernels);
     let of_groups = GROUPS.iter().flat_map(|(_, kernels)| *kernels);
-    of_labs.chain(of_groups).copied().collect()
+    let named = of_labs.chain(of_groups).map(|&path| path.to_owned());
+    Ok(named.chain(predict::kernels()?).collect())
 }
 
 /// The file name of a kernel without its ending.
-fn stem(path: &str) -> &str {
+pub fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.trim_end_matches(".ptx")
 }
@@ -276,6 +243,14 @@ fn kernel(path: &str) -> Result<Value> {
     }
     let stated = files(&text).next().map_or("", |main| &*sources[main]);
     Ok(json!({ "ptx": ptx.join("\n") + "\n", "launch": launch(stated), "sources": sources }))
+}
+
+/// The source file that a kernel's PTX was made from: its name and its text.
+pub fn source(path: &str) -> Result<(String, String)> {
+    let ptx = fs::read_to_string(root().join(path)).with_context(|| path.to_owned())?;
+    let file = files(&ptx).next().context("it names no source")?;
+    let text = fs::read_to_string(root().join(file)).with_context(|| file.to_owned())?;
+    Ok((file.to_owned(), text))
 }
 
 /// True if a line of PTX is code, or says how many registers the assembler takes.
@@ -326,8 +301,8 @@ mod tests {
 
     #[test]
     fn every_lab_has_its_kernels() {
-        for path in kernels() {
-            assert!(root().join(path).exists(), "{path}");
+        for path in kernels().unwrap() {
+            assert!(root().join(&path).exists(), "{path}");
         }
         assert!(html("no_such_lab").is_err());
     }

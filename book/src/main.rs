@@ -6,7 +6,7 @@
 //! - `submissions.rs`, `keys.rs`: what the grader says of a solution, and of one with a known mistake; when to grade them again.
 //! - `programs.rs`: the programs whose outputs are shown, and their command lines.
 //! - `figures/`: the pictures, drawn as SVG. `simulator.rs`: the simulated device as a part of the pages.
-//! - `labs.rs`: the boxes of pages that run kernels, and the kernels.
+//! - `labs.rs`, `predict.rs`: the boxes of pages that run kernels, the fields for predictions, and the kernels.
 //! - `checks.rs`, `shape.rs`, `commands.rs`, `agreement.rs`: what must hold for the text and for the pages made of it; the parts
 //!   of a chapter; typed commands; words and figures that must agree from page to page.
 //! - `progress.rs`: what the program says while it works.
@@ -25,6 +25,7 @@ mod keys;
 mod labs;
 mod maths;
 mod metrics;
+mod predict;
 mod programs;
 mod progress;
 mod quote;

@@ -141,6 +141,10 @@ fn lacking(chapter: &Chapter, text: &str) -> Vec<String> {
     demand(text.contains("{{figure "), "a picture");
     demand(has("## The mathematics"), "the mathematics");
     demand(
+        in_part("## Predict", &["\n{{predict\n"]),
+        "fields for a prediction",
+    );
+    demand(
         in_part("## Predict", &["<details>"]),
         "a prediction with its answer in a fold",
     );
@@ -268,6 +272,7 @@ mod tests {
             "{{figure ",
             "## The mathematics",
             "## Predict",
+            "{{predict",
             "## By hand",
             "## Your task",
             "## What the counters say",

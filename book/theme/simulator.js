@@ -1,32 +1,33 @@
 "use strict";
-// The simulated device in a page: `simulator(request)` promises the answer, both as `gpu/web/src` has them. The device runs in a
-// worker, so that a long kernel stops nothing, and is loaded with the first request. Nothing comes from a server.
+// The simulated device in a page: `simulator(request, signal)` promises the answer, both as `gpu/web/src` has them. The device runs in
+// a worker, so that a long kernel stops nothing, and is loaded with the first request. Nothing comes from a server.
 const simulator = (() => {
-    const module = new URL("simulator-wasm.js", document.currentScript.src).href;
+    const packed = new URL("simulator-wasm.js", document.currentScript.src).href;
 
-    // The worker: its first message is the WebAssembly module, packed; the others are requests.
+    // The worker. Its first message is the WebAssembly module, packed or not, which it gives back unpacked; the others are requests.
     const body = () => {
         const unpacked = async (text) => {
             const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
             const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-            return new Response(stream).arrayBuffer();
+            return WebAssembly.compile(await new Response(stream).arrayBuffer());
         };
         let device;
+        const answer = (data) => {
+            const { memory, room, answer_request, answer_text } = device.exports;
+            const request = new TextEncoder().encode(JSON.stringify(data));
+            const at = room(request.length);
+            new Uint8Array(memory.buffer, at, request.length).set(request);
+            const length = answer_request();
+            return JSON.parse(new TextDecoder().decode(new Uint8Array(memory.buffer, answer_text(), length)));
+        };
         onmessage = async ({ data }) => {
             try {
-                if (data.module) {
-                    device = unpacked(data.module).then((bytes) => WebAssembly.instantiate(bytes, {}));
-                    return;
-                }
-                const { memory, room, answer_request, answer_text } = (await device).instance.exports;
-                const request = new TextEncoder().encode(JSON.stringify(data.request));
-                const at = room(request.length);
-                new Uint8Array(memory.buffer, at, request.length).set(request);
-                const length = answer_request();
-                const answer = new TextDecoder().decode(new Uint8Array(memory.buffer, answer_text(), length));
-                postMessage({ id: data.id, answer: JSON.parse(answer) });
+                if (device) return postMessage({ answer: answer(data) });
+                const module = typeof data === "string" ? await unpacked(data) : data;
+                device = await WebAssembly.instantiate(module, {});
+                postMessage({ answer: module });
             } catch (error) {
-                postMessage({ id: data.id, error: String(error) });
+                postMessage({ error: String(error) });
             }
         };
     };
@@ -35,37 +36,46 @@ const simulator = (() => {
     const script = (url) => new Promise((resolve, reject) => {
         const element = document.createElement("script");
         element.src = url;
-        element.onload = resolve;
+        element.onload = () => resolve(globalThis.simulatorModule);
         element.onerror = () => reject(new Error("the simulator is not part of this copy of the book"));
         document.head.append(element);
     });
 
-    const waiting = new Map();
-    let worker;
-    const started = async () => {
-        await script(module);
-        const url = URL.createObjectURL(new Blob([`(${body})()`], { type: "text/javascript" }));
-        const made = new Worker(url);
-        made.postMessage({ module: globalThis.simulatorModule });
-        made.onmessage = ({ data: { id, answer, error } }) => {
-            const { resolve, reject } = waiting.get(id);
-            waiting.delete(id);
-            if (!error) return resolve(answer);
+    let worker; // answers one request at a time
+    let module;
+    // Sends a message and promises the answer. A worker that is stopped or has failed is not used again.
+    const send = (message, signal) => new Promise((resolve, reject) => {
+        signal?.throwIfAborted();
+        const made = worker;
+        const stop = () => {
+            made.terminate();
+            worker = undefined;
+            reject(signal.reason);
+        };
+        signal?.addEventListener("abort", stop);
+        made.onmessage = ({ data: { answer, error } }) => {
+            signal?.removeEventListener("abort", stop);
+            if (error === undefined) return resolve(answer);
             made.terminate(); // after a trap its memory is in doubt
             worker = undefined;
             reject(new Error(error));
         };
-        return made;
+        made.postMessage(message);
+    });
+    const answered = async (request, signal) => {
+        if (!worker) {
+            module ??= await script(packed);
+            signal?.throwIfAborted();
+            worker = new Worker(URL.createObjectURL(new Blob([`(${body})()`], { type: "text/javascript" })));
+            module = await send(module, signal);
+        }
+        return send(request, signal);
     };
 
-    let last = 0;
-    return async (request) => {
-        worker ??= started();
-        const id = ++last;
-        const running = await worker;
-        return new Promise((resolve, reject) => {
-            waiting.set(id, { resolve, reject });
-            running.postMessage({ id, request });
-        });
+    let last = Promise.resolve();
+    return (request, signal) => {
+        const answer = last.then(() => answered(request, signal));
+        last = answer.catch(() => {});
+        return answer;
     };
 })();

@@ -1,14 +1,12 @@
-// Two sums over the threads of a block, one after the other, in the same shared memory; any of the
-// barriers may be left out.
+// Two sums over the threads of a block, one after the other, in the same shared memory.
 //
-// Idea: the book's page on barriers leaves one out, and the simulator names both sides of the race.
-// Constants: BARRIERS, a bit for each barrier that is there: 7 is the correct kernel.
+// Idea: the book's page on barriers takes barriers out of the PTX, and the simulator names both
+// sides of the race.
 // Grid: 1. Block: 128 threads.
 // Shared: 128 * 4 bytes, static.
 // Reads: numbers. Writes: sums, two for each thread.
 //
 // launch: grid=1 block=128
-// define: BARRIERS=7
 // args: f32[128]=ones f32[256]=uninit
 
 constexpr int THREADS = 128;
@@ -16,21 +14,15 @@ constexpr int THREADS = 128;
 // ANCHOR: kernel
 __device__ inline float sum_of_block(float x, float* smem) {
     smem[threadIdx.x] = x;
-#if BARRIERS & 1
     __syncthreads();  // 1: before other threads' numbers are read
-#endif
     for (int half = THREADS / 2; half > 0; half /= 2) {
         if (threadIdx.x < half) {
             smem[threadIdx.x] += smem[threadIdx.x + half];
         }
-#if BARRIERS & 2
         __syncthreads();  // 2: before the next step reads what this one stored
-#endif
     }
     float sum = smem[0];
-#if BARRIERS & 4
     __syncthreads();  // 3: before the next sum overwrites what others still read
-#endif
     return sum;
 }
 

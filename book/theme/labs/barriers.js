@@ -1,26 +1,25 @@
 "use strict";
 // The lab on barriers: takes barriers out of two sums over a block, and shows what the simulator reports.
 labs.lab("barriers", async ({ checkbox, listing, table, results, kernel }) => {
-    const { element, shown } = labs;
+    const { element, shown, withoutBarrier } = labs;
     const FILE = "gpu/kernels/lab_barriers.cu";
-    const barriers = ["1: before reading", "2: between the steps", "3: before overwriting"].map((hazard) => checkbox(`Barrier ${hazard}`, true));
-    const { sources } = await kernel("lab_barriers-BARRIERS_7");
+    const { ptx, launch, sources } = await kernel("lab_barriers");
+    const lines = sources[FILE].split("\n");
+    const barriers = ["1: before reading", "2: between the steps", "3: before overwriting"].map((hazard) => ({
+        there: checkbox(`Barrier ${hazard}`, true),
+        line: lines.findIndex((line) => line.includes(`__syncthreads();  // ${hazard[0]}`)) + 1,
+    }));
     const mark = listing(FILE, sources[FILE], "kernel");
     const report = element("pre", { className: "report", tabIndex: 0 });
     report.setAttribute("aria-label", "Report of the simulator");
     results.append(report);
     const rows = table(["with all barriers", "counted"]);
     return async (_, attempt) => {
-        const there = barriers.map((barrier) => barrier());
-        const bits = there.reduce((sum, on, index) => sum + (on ? 1 << index : 0), 0);
-        const name = `lab_barriers-BARRIERS_${bits}`;
-        const { launch } = await kernel(name);
-        const { fault, launches: [profile], buffers } = await attempt(name, launch, { values: 256 });
+        const gone = barriers.filter(({ there }) => !there()).map(({ line }) => line);
+        const edited = gone.reduce((ptx, line) => withoutBarrier(ptx, FILE, line), ptx);
+        const { fault, launches: [profile], buffers } = await attempt("lab_barriers", launch, { ptx: edited, values: 256 });
         const places = new Set(fault?.places.filter(([file]) => file === FILE).map(([, line]) => line));
-        mark((line, text) => {
-            const barrier = text.match(/__syncthreads\(\);\s+\/\/ (\d)/);
-            return [places.has(line) ? "fault" : "", barrier && !there[barrier[1] - 1] ? "gone" : ""].join(" ").trim();
-        });
+        mark((line) => [places.has(line) ? "fault" : "", gone.includes(line) ? "gone" : ""].join(" ").trim());
         report.hidden = !fault;
         report.textContent = fault?.report ?? "";
         if (fault) {

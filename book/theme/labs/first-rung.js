@@ -15,15 +15,9 @@ labs.lab("first-rung", async ({ range, checkbox, results }) => {
             `i32=${KEYS}`, `i32=${KEYS}`, "f32=0", `i32=${Number(causal())}`,
         ]);
         const { trace } = await ask(NAME, launch, { trace: { block: [block(), 0, 0], warp: warp(), steps: 600 } });
-        const files = [...new Set(trace.steps.map(({ file }) => file))].filter((file) => sources[file]);
-        const named = files.map((file) => {
-            const lines = trace.steps.filter((step) => step.file === file).map(({ line }) => line);
-            const [first, last] = [Math.min(...lines), Math.max(...lines)];
-            return { file, first, lines: sources[file].split("\n").slice(first - 1, last) };
-        });
         const box = element("div", { className: "steps" });
         results.replaceChildren(box);
-        stepThrough(box, { recording: trace, sources: named, widths: { q_smem: 16, k_smem: 17, v_smem: 16, p_smem: 32 } });
+        stepThrough(box, { recording: trace, sources: labs.named(trace, sources), widths: { q_smem: 16, k_smem: 17, v_smem: 16, p_smem: 32 } });
         return `${trace.steps.length} steps of warp ${warp()} of block ${block()}.`;
     };
 });

@@ -81,14 +81,8 @@ labs.lab("playground", ({ results, facts, host, kernel, refresh }) => {
         }));
     };
     const stepped = (trace) => {
-        const files = [...new Set(trace.steps.map(({ file }) => file))].filter((file) => sources[file]);
-        const named = files.map((file) => {
-            const lines = trace.steps.filter((step) => step.file === file).map(({ line }) => line);
-            const [first, last] = [Math.min(...lines), Math.max(...lines)];
-            return { file, first, lines: sources[file].split("\n").slice(first - 1, last) };
-        });
         const box = element("div");
-        stepThrough(box, { recording: trace, sources: named });
+        stepThrough(box, { recording: trace, sources: labs.named(trace, sources) });
         return box;
     };
 

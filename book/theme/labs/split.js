@@ -2,11 +2,13 @@
 // The lab on split decoding: the number of parts, blocks and waves, and the modelled time of both kernels.
 labs.lab("split", ({ range, select, picture, table, facts }) => {
     const { shape, stated, shown, number } = labs;
-    const MOST = 32, HEAD_DIM = 64, KV_HEADS = 2, MOST_WARPS = 64; // an SM of an H100 holds 64 warps
+    const HEAD_DIM = 64, KV_HEADS = 2, MOST_WARPS = 64; // an SM of an H100 holds 64 warps
     const HEADS = [2, 8, 32];
-    const parts = range("Parts", { min: 1, max: MOST, value: 8 });
-    const keys = range("Keys", { values: [64, 128, 256, 512, 1024, 2048], value: 512 });
-    const heads = select("Heads of q", HEADS.map(String), 1);
+    const PARTS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+    const ORDER = [1, 64, 8, 24, 4, 32, 2, 16, 48, 12, 6, 3]; // in which they are run: the shape first
+    const parts = range("Parts", { values: PARTS, value: 8 });
+    const keys = range("Keys", { values: [64, 128, 256, 512, 1024], value: 128 });
+    const heads = select("Heads of q", HEADS.map(String), 2);
     const [WIDTH, HEIGHT, LEFT, BOTTOM] = [480, 250, 56, 40];
     const draw = picture(WIDTH, HEIGHT, 280);
     const rows = table(["chosen", "split", "combine", "together"]);
@@ -28,24 +30,26 @@ labs.lab("split", ({ range, select, picture, table, facts }) => {
     const time = (profile) => profile.figures.time.value;
     const key = (parts) => [keys(), heads(), parts].join();
 
-    // A bar for each number of parts that has been run, split below and combine above.
+    // A bar for each number of parts that has been run, split below and combine above. Gives the fastest number.
     const plot = (chosen) => {
-        const done = Array.from({ length: MOST }, (_, index) => times.get(key(index + 1)));
-        const most = Math.max(...done.flatMap((both) => (both ? [both[0] + both[1]] : [])));
-        const [step, height] = [(WIDTH - LEFT - 6) / MOST, HEIGHT - BOTTOM - 20];
+        const done = PARTS.map((count) => times.get(key(count)));
+        const sums = done.map((both) => (both ? both[0] + both[1] : Infinity));
+        const least = sums.indexOf(Math.min(...sums));
+        const most = Math.max(...sums.filter(Number.isFinite));
+        const [step, height] = [(WIDTH - LEFT - 6) / PARTS.length, HEIGHT - BOTTOM - 20];
+        const x = (index) => LEFT + index * step;
         const y = (seconds) => HEIGHT - BOTTOM - seconds / most * height;
         const note = (x, y, said, anchor) => shape("text", { x, y, "text-anchor": anchor, class: "note" }, said);
         const bars = done.flatMap((both, index) => {
             if (!both) return [];
-            const x = LEFT + index * step;
-            const bar = (kind, from, to) => shape("rect", { class: kind, x: x + 1, y: y(to), width: step - 3, height: y(from) - y(to) });
-            return [bar(index + 1 === chosen ? "red" : "blue", 0, both[0]), bar("orange", both[0], both[0] + both[1])];
+            const bar = (kind, from, to) => shape("rect", { class: kind, x: x(index) + 2, y: y(to), width: step - 4, height: y(from) - y(to) });
+            return [bar(PARTS[index] === chosen ? "red" : "blue", 0, both[0]), bar("orange", both[0], sums[index])];
         });
-        const marks = [1, 8, 16, 24, 32].map((parts) => note(LEFT + (parts - 0.5) * step, HEIGHT - BOTTOM + 16, parts, "middle"));
+        const marks = PARTS.map((count, index) => note(x(index + 0.5), HEIGHT - BOTTOM + 16, count, "middle"));
+        const lowest = note(x(least + 0.5), y(sums[least]) - 5, "least", "middle");
         const axis = [note(LEFT - 6, y(most) + 4, shown({ value: most, unit: "seconds" }), "end"), note(LEFT - 6, y(0), "0", "end"), note((LEFT + WIDTH) / 2, HEIGHT - 6, "parts. Blue: split. Red: the chosen one. Orange: combine", "middle")];
-        const best = done.reduce((best, both, index) => (both && (best < 0 || both[0] + both[1] < done[best][0] + done[best][1]) ? index : best), -1) + 1;
-        draw(`Modelled time over the number of parts, 1 to ${MOST}. The fastest has ${best} parts.`, [...bars, ...marks, ...axis]);
-        return best;
+        draw(`Modelled time over the number of parts, ${PARTS.join(", ")}. The fastest has ${PARTS[least]} parts.`, [...bars, ...marks, lowest, ...axis]);
+        return PARTS[least];
     };
 
     return async (ask) => {
@@ -65,11 +69,13 @@ labs.lab("split", ({ range, select, picture, table, facts }) => {
             ["modelled time", shown(split.figures.time), shown(combine.figures.time), shown({ value: a + b, unit: "seconds" })],
         ]);
         plot(chosen);
-        for (let count = 1; count <= MOST; count++) {
+        for (const count of ORDER) {
             if (times.has(key(count))) continue;
             times.set(key(count), (await run(ask, count)).map(time));
             plot(chosen);
         }
-        return `${chosen} part${chosen === 1 ? "" : "s"}: ${shown({ value: a + b, unit: "seconds" })} modelled. The fastest of these has ${plot(chosen)} parts.`;
+        const fastest = plot(chosen);
+        const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+        return `${plural(chosen, "part")}: ${shown({ value: a + b, unit: "seconds" })} modelled. The fastest of these has ${plural(fastest, "part")}: ${plural(HEADS[heads()] * fastest, "block")} for ${facts.device.sms} SMs.`;
     };
 });

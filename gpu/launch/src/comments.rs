@@ -185,8 +185,7 @@ impl Invocation {
             .fold(0, u64::saturating_add);
         if bytes > MAX_BUFFERS {
             return Err(format!(
-                "the buffers have {bytes} bytes together, of at most {MAX_BUFFERS} that a file may ask for; --arg may \
-                 ask for more"
+                "the buffers have {bytes} bytes together, of at most {MAX_BUFFERS} that a file may ask for"
             ));
         }
         Ok(())

@@ -20,9 +20,7 @@ pub enum InvocationError {
     },
 
     /// Neither the file nor the caller says how many blocks or threads there are.
-    #[error(
-        "the {what} is not stated: write `// launch: grid=… block=…` into the file, or pass --grid and --block"
-    )]
+    #[error("the {what} is not stated: write `// launch: grid=… block=…` into the file")]
     Unstated {
         /// `grid` or `block`.
         what: &'static str,
@@ -181,7 +179,7 @@ fn hint_of_count(parameters: usize, arguments: usize) -> &'static str {
 
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "none; an instance of a template is compiled if it is named, like --kernel 'scale<4>'".to_owned();
+        return "none".to_owned();
     }
     names.join(", ")
 }

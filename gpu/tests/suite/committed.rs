@@ -63,6 +63,7 @@ fn an_unknown_kernel_is_refused_with_the_list_of_those_there_are() {
                 "divergence.cu",
                 "lab_barriers.cu",
                 "lab_memory.cu",
+                "lab_swizzle.cu",
                 "lab_threads.cu",
                 "parameters_check.cu",
                 "prelude_check.cu",

@@ -69,7 +69,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ));
         // A context of its own: cudarc remembers errors in it.
         let device = CudaDevice::new(&gpu::context(0)?);
-        let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
+        let prepared = job.prepare(&device)?;
         title = job.title(&prepared);
         cuda_sim::take_fault();
         if let Err(error) = prepared.launch() {

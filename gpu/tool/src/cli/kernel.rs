@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use gpu::architecture::Architecture;
 use gpu::unit::STANDARD;
-use gpu_launch::{Argument, Invocation, Launch, Prepared, constant, extent};
+use gpu_launch::{
+    Argument, Invocation, InvocationError, Launch, LaunchError, Prepared, constant, extent,
+};
 use gpu_tool::kernel_file::{CompiledFile, KernelFile, Options};
 use gpu_tool::{CudaDevice, HostFunction};
 
@@ -187,6 +189,23 @@ impl LaunchArguments {
 }
 
 impl Job {
+    /// Buffers and kernels on a device. An error names the flag that helps.
+    pub fn prepare<'d>(&self, device: &'d CudaDevice) -> anyhow::Result<Prepared<'d, CudaDevice>> {
+        let prepared = self.invocation.prepare(device, &self.compiled.ptx);
+        prepared.map_err(|error| {
+            let LaunchError::Stated(stated) = &error else {
+                return error.into();
+            };
+            match stated {
+                InvocationError::Unstated { .. } => anyhow!("{stated}, or pass --grid and --block"),
+                InvocationError::WhichKernel { available } if available.is_empty() => anyhow!(
+                    "{stated}; an instance of a template is compiled if it is named, like --kernel 'scale<4>'"
+                ),
+                _ => error.into(),
+            }
+        })
+    }
+
     /// The kernels and their launches in one line: `scale of x.cu, grid (4, 1, 1), block (64, 1,
     /// 1)`.
     pub fn title(&self, prepared: &Prepared<'_, CudaDevice>) -> String {

@@ -61,7 +61,7 @@ impl RecordedLaunch {
         gpu::set_checks(false); // `check` looks for mistakes
         let job = self.launch.open_one("a recording")?;
         let device = CudaDevice::new(&gpu::context(0)?);
-        let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
+        let prepared = job.prepare(&device)?;
         let lines = self.lines.iter();
         let selection = Selection {
             lines: lines

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let job = arguments.launch.open()?;
     let ctx = gpu::context(0)?;
     let device = CudaDevice::new(&ctx);
-    let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
+    let prepared = job.prepare(&device)?;
     let title = job.title(&prepared);
     super::print(&format!("{title}, on {}\n", gpu::device_label(&ctx)?))?;
     job.watch.now("running the kernel");

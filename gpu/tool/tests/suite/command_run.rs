@@ -157,7 +157,7 @@ fn what_cannot_be_run_is_named() {
     );
     fails(
         "run cuda-sim/kernels/tiled_gemm.cu --block 1",
-        "the grid is not stated",
+        "the grid is not stated: write `// launch: grid=… block=…` into the file, or pass --grid and --block",
     );
     fails(
         "run gpu/ptx/vector_add.ptx -D N=1",

@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         _ => arguments.launch.open()?,
     };
     let device = CudaDevice::new(&gpu::context(0)?);
-    let prepared = job.invocation.prepare(&device, &job.compiled.ptx)?;
+    let prepared = job.prepare(&device)?;
     job.watch.now("running the kernel");
     let (launched, launches) = gpu::profile::profile(|| prepared.launch())?;
     launched?;
