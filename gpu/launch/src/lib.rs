@@ -19,8 +19,7 @@
 //! - `comments`: [`Invocation`], the comments of a kernel file, and their format; `misspelt`: those
 //!   that would be ignored.
 //! - `argument`: [`Argument`], an argument's notation; `fields`: that of structs, and [`Position`];
-//!   `tensor_map`: [`TensorMap`]; `values`: [`Type`], [`Values`]; `narrow`: those of 16 bits; `npy`:
-//!   their files.
+//!   `tensor_map`: [`TensorMap`]; `values`: [`Type`], [`Values`]; `npy`: their files.
 //! - `expectation`: [`Expectation`], what a buffer must hold after the launch.
 //! - `entry`: [`Entry`], the kernels of a PTX text; `names`: [`readable`], their names in C++;
 //!   `fit`: the kernel of a launch, held against its arguments.
@@ -43,7 +42,6 @@ mod launch;
 mod layout;
 mod misspelt;
 mod names;
-mod narrow;
 mod npy;
 pub mod numbers;
 mod recorded;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::narrow;
+use half::{bf16, f16};
 
 /// The type of an argument or of a buffer's elements. Integers are in two's complement; all are
 /// little-endian.
@@ -162,8 +162,8 @@ impl Type {
     /// The bits of the nearest value of a floating-point type.
     fn round(self, value: f64) -> u64 {
         match self {
-            Type::F16 => narrow::rounded(value, 10).into(),
-            Type::Bf16 => narrow::rounded(value, 7).into(),
+            Type::F16 => f16::from_f64(value).to_bits().into(),
+            Type::Bf16 => bf16::from_f64(value).to_bits().into(),
             Type::F32 => (value as f32).to_bits().into(),
             _ => value.to_bits(),
         }
@@ -171,8 +171,8 @@ impl Type {
 
     fn float(self, bits: u64) -> f64 {
         match self {
-            Type::F16 => narrow::widened(bits as u16, 10),
-            Type::Bf16 => narrow::widened(bits as u16, 7),
+            Type::F16 => f16::from_bits(bits as u16).to_f64(),
+            Type::Bf16 => bf16::from_bits(bits as u16).to_f64(),
             Type::F32 => f32::from_bits(bits as u32).into(),
             _ => f64::from_bits(bits),
         }
