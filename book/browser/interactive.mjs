@@ -5,7 +5,6 @@ import { labs } from "./labs.mjs";
 
 // The page on online softmax: buttons, keys and numbers do what they say.
 async function stepper(page, found) {
-    await controlsAreReachable(page, found, page.locator("#softmax-stepper"));
     const rows = () => page.locator("#os-rows tr").count();
     const state = () => page.locator("#os-state").textContent();
     if ((await rows()) !== 0) found("it begins with a step");
@@ -27,11 +26,11 @@ async function stepper(page, found) {
     await page.fill("#os-scores", "1, x");
     if (!(await page.locator("#os-problem").textContent())) found("letters are no problem");
     if (!page.url().endsWith("online-softmax.html")) found("a key left the page");
+    await controlsAreReachable(page, found, page.locator("#softmax-stepper"));
 }
 
 // The page on tiles: the walk ends, and its counters are those of the formulas.
 async function walk(page, found) {
-    await controlsAreReachable(page, found, page.locator("#tile-walk"));
     const state = () => page.locator("#tw-state").textContent();
     const total = async (row) => {
         const cells = await page.locator("#tw-counts tr").nth(row).locator("td").allTextContents();
@@ -54,11 +53,11 @@ async function walk(page, found) {
     if ((await total(0))[0] !== 100 * 64) found("q of a ragged size is not read once");
     await page.fill("#tw-q", "0");
     if (!(await page.locator("#tw-problem").textContent())) found("a tile of 0 queries is no problem");
+    await controlsAreReachable(page, found, page.locator("#tile-walk"));
 }
 
 // The page that steps through a warp: lanes and words are those of a reduction over 128 threads.
 async function warp(page, found) {
-    await controlsAreReachable(page, found, page.locator("#warp-step"));
     const state = () => page.locator("#ws-state").textContent();
     const cells = (row, kind) => page.locator(`#${row} .${kind}`).count();
     if (!(await state()).startsWith("Step 1 of ")) found(`it begins elsewhere: ${await state()}`);
@@ -89,6 +88,7 @@ async function warp(page, found) {
     if ((await page.locator("#ws-source .now").count()) !== 1) found("not one line is marked");
     if (!(await page.locator("#ws-words .words").getAttribute("aria-label"))) found("the words have no description");
     if (!page.url().endsWith("softmax.html")) found("a key left the page");
+    await controlsAreReachable(page, found, page.locator("#warp-step"));
 }
 
 // Search finds a word, with no server.
