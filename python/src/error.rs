@@ -42,6 +42,18 @@ impl From<stage4_flash_cuda::Error> for Error {
     }
 }
 
+impl From<stage5_decode::Error> for Error {
+    /// As for stage 4.
+    fn from(error: stage5_decode::Error) -> Self {
+        let text = gpu::report(&error);
+        match error {
+            stage5_decode::Error::Load(_) => Self::Load(text),
+            stage5_decode::Error::Driver(_) => Self::Device(text),
+            _ => Self::Argument(text),
+        }
+    }
+}
+
 impl From<DriverError> for Error {
     fn from(error: DriverError) -> Self {
         stage4_flash_cuda::Error::from(error).into()
