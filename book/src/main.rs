@@ -25,6 +25,7 @@ mod keys;
 mod labs;
 mod maths;
 mod metrics;
+mod notebook;
 mod programs;
 mod progress;
 mod quote;

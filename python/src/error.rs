@@ -9,7 +9,7 @@ create_exception!(
     attention_kernels,
     DeviceError,
     PyRuntimeError,
-    "The simulated driver refused a call, or a kernel failed. The text is the driver's report."
+    "The driver refused a call, or a kernel failed. The text is the driver's report."
 );
 
 /// Why a computation has no result.

@@ -7,7 +7,7 @@
 //! - `options`: the options of a call, with their masks.
 //! - `cpu`: stage 3, forward and backward.
 //! - `stage4`: what calls of stage 4's library share.
-//! - `sim`: the libraries of stages 4 and 5 on the simulated device, with profiles.
+//! - `sim`: the libraries of stages 4 and 5, and any kernel, on the simulated device.
 //! - `cuda`: stage 4's library on CUDA tensors, where they lie.
 //! - `job`: runs a computation without the interpreter's lock, and lets Ctrl-C through.
 //! - `error`: errors of the stages as Python's exceptions.
@@ -25,6 +25,14 @@ mod stage4;
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
+    const MAX_QUERIES: usize = stage5_decode::MAX_QUERIES;
+    #[pymodule_export]
+    const MAX_SPLITS: usize = stage5_decode::MAX_SPLITS;
+    #[pymodule_export]
+    const MIN_PAGE: usize = *stage5_decode::PAGE_SIZES.start();
+    #[pymodule_export]
+    const MAX_PAGE: usize = *stage5_decode::PAGE_SIZES.end();
+    #[pymodule_export]
     use crate::cpu::{cpu_backward, cpu_forward};
     #[pymodule_export]
     use crate::cuda::{cuda_backward, cuda_forward};
@@ -35,5 +43,5 @@ mod _native {
     #[pymodule_export]
     use crate::options::Options;
     #[pymodule_export]
-    use crate::sim::{sim_backward, sim_decode, sim_forward};
+    use crate::sim::{sim_backward, sim_decode, sim_forward, sim_launch};
 }

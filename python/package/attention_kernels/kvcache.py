@@ -1,10 +1,9 @@
 """`flash_attn_with_kvcache` with the names, layout and meaning of FlashAttention 2."""
 
+from . import _native
 from .attention import attention, count
 from .flash_attn import check_axes, refuse, sides
 from .library import library_of
-
-MOST_QUERIES = 16  # of stage 5, in a call
 
 
 def flash_attn_with_kvcache(
@@ -58,6 +57,11 @@ def flash_attn_with_kvcache(
         raise NotImplementedError("`cache_batch_idx` is not supported with `block_table`")
     cache = Cache(k_cache, v_cache, len(q), block_table, cache_batch_idx)
     lengths = _lengths(cache_seqlens, len(q), cache.max_seq)
+    num_splits = count("num_splits", num_splits)
+    if device == "cpu":
+        _check_cpu(library, q)
+    else:
+        _check_sim(q, cache, causal, window_size, num_splits)
     if rotary_cos is not None or rotary_sin is not None:
         if k is None or rotary_cos is None or rotary_sin is None:
             raise ValueError("`rotary_cos` and `rotary_sin` need each other and `k`")
@@ -68,11 +72,10 @@ def flash_attn_with_kvcache(
     if k is not None:
         cache.append(library.detached(k), library.detached(v), lengths)
         lengths = [length + k.shape[1] for length in lengths]
-    num_splits = count("num_splits", num_splits)
     if device == "cpu":
         o, lse = _on_cpu(library, q, cache, lengths, softmax_scale, causal, window_size)
     else:
-        o, lse = _on_sim(library, q, cache, lengths, softmax_scale, causal, window_size, num_splits)
+        o, lse = _on_sim(library, q, cache, lengths, softmax_scale, window_size, num_splits)
     o = library.contiguous(library.swap_heads(o))
     return (o, lse) if return_softmax_lse else o
 
@@ -83,7 +86,6 @@ class Cache:
     def __init__(self, k, v, batch, block_table, cache_batch_idx):
         self.k, self.v = k, v
         self.table = self.rows = None
-        most = len(k)  # rows or pages
         if block_table is not None:
             self.table = [[int(page) for page in pages] for pages in block_table]
             if len(self.table) != batch or len({len(pages) for pages in self.table}) > 1:
@@ -93,15 +95,15 @@ class Cache:
             return
         self.max_seq = k.shape[1]
         if cache_batch_idx is None:
-            if most < batch:
-                raise ValueError(f"`k_cache` has {most} rows, expected {batch} as `q`")
+            if len(k) < batch:
+                raise ValueError(f"`k_cache` has {len(k)} rows, expected {batch}, as `q`")
             self.rows = list(range(batch))
             return
         self.rows = [count("cache_batch_idx", row) for row in cache_batch_idx]
         if len(self.rows) != batch:
             raise ValueError(f"`cache_batch_idx` has {len(self.rows)} rows, expected {batch}")
-        if max(self.rows, default=-1) >= most:
-            raise ValueError(f"`cache_batch_idx` has {max(self.rows)}, expected less than {most}")
+        if max(self.rows, default=-1) >= len(k):
+            raise ValueError(f"`cache_batch_idx` has {max(self.rows)}, expected less than {len(k)}")
 
     def append(self, k, v, lengths):
         """Writes new tokens behind the lengths, which do not count them yet."""
@@ -211,20 +213,32 @@ def _on_cpu(library, q, cache, lengths, scale, causal, window_size):
     return tuple(map(library.concatenate, zip(*results)))
 
 
-def _on_sim(library, q, cache, lengths, scale, causal, window_size, num_splits):
-    left, right = sides(window_size)
-    nq = q.shape[1]
-    if nq > MOST_QUERIES:
-        raise NotImplementedError(f"`q` has {nq} queries: more than {MOST_QUERIES} are not supported on the simulated device")
-    if nq > 1 and not causal and right != 0:
-        raise NotImplementedError("`causal` False is not supported with more than one query on the simulated device")
+def _check_cpu(library, q):
+    if library.float32(q).dtype != q.dtype:
+        raise TypeError(f"`q` is {q.dtype}, expected float32")
+
+
+def _check_sim(q, cache, causal, window_size, num_splits):
+    """Raises the error of what stage 5 lacks."""
+    nq, where = q.shape[1], "on the simulated device"
+    if nq > _native.MAX_QUERIES:
+        raise NotImplementedError(f"`q` has {nq} queries: more than {_native.MAX_QUERIES} are not supported {where}")
+    if nq > 1 and not causal and window_size[1] != 0:
+        raise NotImplementedError(f"`causal` False is not supported with more than one query {where}")
+    if cache.table is not None and not _native.MIN_PAGE <= cache.page_size <= _native.MAX_PAGE:
+        sizes = f"{_native.MIN_PAGE} to {_native.MAX_PAGE}"
+        raise NotImplementedError(f"`block_table` has pages of {cache.page_size} tokens, expected {sizes} {where}")
+    if num_splits > _native.MAX_SPLITS:
+        raise ValueError(f"`num_splits` is {num_splits}, expected at most {_native.MAX_SPLITS}")
+
+
+def _on_sim(library, q, cache, lengths, scale, window_size, num_splits):
     k, v, table = cache.k, cache.v, None
     if cache.table is None:
         k, v = k[cache.rows], v[cache.rows]
     else:
-        table = [page for pages in cache.table for page in pages], len(cache.table[0]) if cache.table else 0
-        if not 16 <= cache.page_size <= 256:
-            raise NotImplementedError(f"`block_table` has pages of {cache.page_size} tokens: the simulated device has 16 to 256")
+        columns = cache.max_seq // cache.page_size
+        table = [page for pages in cache.table for page in pages], columns
     tensors = (library.swap_heads(x) for x in (library.float32(q), k, v))
-    o, lse = library.decode(*tensors, lengths, table, scale, left, num_splits)
+    o, lse = library.decode(*tensors, lengths, table, scale, sides(window_size)[0], num_splits)
     return library.like(o, q), lse

@@ -51,7 +51,7 @@ def detached(x):
 
 
 def float32(x):
-    return x.astype(numpy.float32)
+    return x.astype(numpy.float32, copy=False)
 
 
 def like(x, y):

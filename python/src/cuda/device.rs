@@ -52,24 +52,30 @@ impl Device {
         unsafe { self.context.wrap_borrowed_stream(stream) }
     }
 
-    /// Checks that memory belongs to this device, by the driver that this process uses.
-    pub fn check(&self, tensor: &Managed) -> PyResult<()> {
-        let (address, mut ordinal) = (tensor.data::<u8>().addr(), -1i32);
-        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
-        // SAFETY: the driver writes an int, and only looks the address up.
-        let code = unsafe {
-            sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, address as u64)
-        };
-        if code.result().is_err() {
-            return Err(tensor.refuse("is no memory of this process's CUDA driver: was it freed?"));
-        }
-        if usize::try_from(ordinal) != Ok(self.context.ordinal()) {
-            let expected = self.context.ordinal();
+    /// Checks that a tensor says to lie on this device.
+    pub fn check_ordinal(&self, tensor: &Managed) -> PyResult<()> {
+        let (actual, expected) = (tensor.device(), self.context.ordinal());
+        if actual.ordinal as usize != expected {
             return Err(tensor.refuse(&format!(
-                "is on CUDA device {ordinal}, expected device {expected}, as `q`"
+                "is on {actual}, expected device {expected}, as `q`"
             )));
         }
         Ok(())
+    }
+
+    /// Checks that a tensor lies in memory that the driver of this process has allocated.
+    pub fn check_memory(&self, tensor: &Managed) -> PyResult<()> {
+        let (address, mut ordinal) = (tensor.data::<u8>().addr() as u64, -1i32);
+        let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        // SAFETY: the driver writes an int, and only looks the address up.
+        let code =
+            unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, address) };
+        match code.result() {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                Err(tensor.refuse("is no memory of this process's CUDA driver: was it freed?"))
+            }
+        }
     }
 }
 

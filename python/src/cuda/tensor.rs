@@ -25,7 +25,7 @@ impl<T: DeviceElement> CudaTensor<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Managed::check`] and [`Device::check`]; `ValueError` of rows with gaps and of
+    /// Those of [`Managed::check`] and [`Device::check_memory`]; `ValueError` of rows with gaps and of
     /// negative strides.
     pub fn new(
         device: &Device,
@@ -34,6 +34,7 @@ impl<T: DeviceElement> CudaTensor<T> {
         axes: usize,
     ) -> PyResult<Self> {
         managed.check::<T>(dlpack::Device::CUDA, axes)?;
+        device.check_ordinal(&managed)?;
         let shape = managed.shape().iter().map(|&length| length as usize);
         let axes = shape.zip(managed.strides());
         // An axis of one element has any stride.
@@ -52,17 +53,17 @@ impl<T: DeviceElement> CudaTensor<T> {
             };
             extent = extent.saturating_add(length.saturating_sub(1).saturating_mul(stride));
         }
-        if column.1 != 1 {
+        let shape = [batch, head, row, column].map(|(length, _)| length);
+        if shape.contains(&0) {
+            extent = 0;
+        } else if column.1 != 1 {
             return Err(managed.refuse(&format!(
                 "has a stride of {} in its last axis, expected 1",
                 column.1
             )));
         }
-        let shape = [batch, head, row, column].map(|(length, _)| length);
-        if shape.contains(&0) {
-            extent = 0;
-        } else {
-            device.check(&managed)?;
+        if extent > 0 {
+            device.check_memory(&managed)?;
         }
         let address = managed.data::<T>().addr() as u64;
         // SAFETY: its library vouches for the memory behind shape and strides until it is given

@@ -6,11 +6,9 @@ use cudarc::driver::{CudaSlice, CudaStream};
 use gpu::arguments::{download, upload};
 use half::{bf16, f16};
 use ndarray::{Array3, Array4, ArrayView4, Ix4};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use stage5_decode::{
-    Cache, CacheShape, CacheView, Decode, Inputs, MAX_SPLITS, Outputs, PageTable, PerSequence,
-    Shape,
+    Cache, CacheShape, CacheView, Decode, Inputs, Outputs, PageTable, PerSequence, Shape,
 };
 
 use super::on_device;
@@ -23,7 +21,7 @@ use crate::stage4::TYPES;
 /// `[pages, H_kv, page_size, D]` with a `table` of `columns` pages for each sequence.
 ///
 /// `window` is the number of keys before its own that a query sees. With 0 `splits` the library
-/// chooses their number.
+/// chooses their number. The limits of `nq`, `splits` and `page_size` are constants of the module.
 #[pyfunction]
 #[pyo3(signature = (q, k_cache, v_cache, lengths, table, scale, window, splits))]
 #[expect(clippy::too_many_arguments, reason = "a call of Python's")]
@@ -38,10 +36,6 @@ pub fn sim_decode(
     window: Option<usize>,
     splits: usize,
 ) -> PyResult<(Exported, Exported)> {
-    if splits > MAX_SPLITS {
-        let text = format!("`num_splits` is {splits}, expected at most {MAX_SPLITS}");
-        return Err(PyValueError::new_err(text));
-    }
     let q = Tensor::<f32, Ix4>::new("q", q)?;
     let caches = [
         Managed::new("k_cache", k_cache)?,

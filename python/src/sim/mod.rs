@@ -2,9 +2,11 @@
 //!
 //! - `attention`: stage 4's library, forward and backward, with profiles.
 //! - `decode`: stage 5's library.
+//! - `launch`: any kernel, on a device of its own.
 
 mod attention;
 mod decode;
+mod launch;
 
 use std::process;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,6 +20,7 @@ use crate::error::Error;
 use crate::job::{self, Place};
 pub use attention::{sim_backward, sim_forward};
 pub use decode::sim_decode;
+pub use launch::sim_launch;
 
 /// The simulated device of this process, with the kernels that it has loaded.
 struct Device {
