@@ -46,7 +46,10 @@ mod tests {
     #[test]
     fn a_cell_has_its_code_and_its_output() {
         let shown = cell("race").unwrap();
-        assert!(shown.contains("launch(REVERSE") && shown.contains("race"), "{shown}");
+        assert!(
+            shown.contains("launch(REVERSE") && shown.contains("race"),
+            "{shown}"
+        );
         assert!(cell("title").is_err(), "it is text");
         assert!(cell("no-such-cell").is_err());
     }
