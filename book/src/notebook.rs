@@ -47,7 +47,7 @@ mod tests {
     fn a_cell_has_its_code_and_its_output() {
         let shown = cell("race").unwrap();
         assert!(
-            shown.contains("launch(REVERSE") && shown.contains("race"),
+            shown.contains("launch(SUM") && shown.contains("race: load"),
             "{shown}"
         );
         assert!(cell("title").is_err(), "it is text");
