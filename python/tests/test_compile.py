@@ -1,13 +1,14 @@
 """`torch.compile` traces a module that calls `attention`, without a break of its graph."""
 
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from attention_kernels import attention, operators  # noqa: E402
 
-# AOTAutograd traces both passes with fake tensors; Inductor behind it would need a C++ compiler.
-BACKEND = "aot_eager"
+BACKEND = "aot_eager"  # traces both passes with fake tensors; Inductor, behind it, needs a C++ compiler
 
 
 class Block(torch.nn.Module):
@@ -35,10 +36,19 @@ OPTIONS = [
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "none")
 def test_a_compiled_module_is_the_eager_one(options):
+    compare(options, BACKEND)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_inductor():
+    compare({"causal": True}, "inductor")
+
+
+def compare(options, backend):
     torch.manual_seed(0)
     module = Block(**options)
     x = torch.randn(2, 10, 32)
-    compiled = torch.compile(module, fullgraph=True, backend=BACKEND)
+    compiled = torch.compile(module, fullgraph=True, backend=backend)
     results = []
     for run in (compiled, module):
         module.zero_grad()

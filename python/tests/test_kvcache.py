@@ -148,7 +148,8 @@ def test_no_sequences_and_no_tokens(device):
 
 
 Q, CACHE, NEW = random(2, 3, 4, 16), random(3, 20, 2, 16), random(2, 3, 2, 16)
-SMALL = CACHE[:, :8]  # pages of 8 tokens
+PAGES_OF_8 = {"block_table": [[0], [1]], "k_cache": CACHE[:, :8], "v_cache": CACHE[:, :8]}
+HALVES = {"q": Q, "k_cache": CACHE, "v_cache": CACHE, "k": NEW, "v": NEW}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +161,11 @@ SMALL = CACHE[:, :8]  # pages of 8 tokens
         (NotImplementedError, "cache_batch_idx", {"block_table": [[0], [1]], "cache_batch_idx": [0, 1]}),
         (NotImplementedError, "causal", {"device": "sim"}),
         (NotImplementedError, "q", {"device": "sim", "causal": True, "q": random(2, 17, 4, 16)}),
-        (NotImplementedError, "block_table", {"block_table": [[0], [1]], "k_cache": SMALL, "v_cache": SMALL, "device": "sim", "causal": True}),
+        (NotImplementedError, "block_table", {**PAGES_OF_8, "device": "sim", "causal": True}),
         (ValueError, "num_splits", {"device": "sim", "causal": True, "num_splits": 1000}),
         (ValueError, "device", {"device": "cuda"}),
         (TypeError, "q", {"q": Q.astype(float), "k_cache": CACHE.astype(float), "v_cache": CACHE.astype(float)}),
+        (TypeError, "q", {name: x.astype(numpy.float16) for name, x in HALVES.items()} | {"cache_seqlens": 0}),
         (TypeError, "v_cache", {"v_cache": CACHE.astype(numpy.float16)}),
         (TypeError, "k", {"k": NEW.astype(numpy.float16), "v": NEW, "cache_seqlens": 0}),
         (ValueError, "k", {"k": NEW, "cache_seqlens": 0}),

@@ -14,6 +14,8 @@ def forward(q, k, v, options, device, profile):
     if device == "sim":
         o, lse, launches = _native.sim_forward(*tensors, options, profile)
         return take(o), take(lse), launches
+    if not q.is_cuda:
+        raise ValueError(f"`q` is on {q.device}, expected a CUDA device")
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
     _native.cuda_forward(*tensors, options, to_dlpack(o), to_dlpack(lse), stream_of(q))

@@ -25,8 +25,8 @@ impl<T: DeviceElement> CudaTensor<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`Managed::check`] and [`Device::check_memory`]; `ValueError` of rows with gaps and of
-    /// negative strides.
+    /// Those of [`Managed::check`], [`Device::check_ordinal`] and [`Device::check_memory`];
+    /// `ValueError` of rows with gaps and of negative strides.
     pub fn new(
         device: &Device,
         stream: &Arc<CudaStream>,
