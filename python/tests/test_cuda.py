@@ -1,6 +1,8 @@
 """CUDA tensors, on whichever driver this process loads: NVIDIA's, or the simulated one of cuda-sim/libcuda."""
 
 import gc
+import subprocess
+import sys
 
 import numpy
 import pytest
@@ -166,3 +168,20 @@ def test_a_freed_tensor():
     q, k, v = map(Array.of, reference.problem(1, 2, 2, 10, 10, 8))
     k.free()
     refused(ValueError, "`k`.*was it freed", q, k, v)
+
+
+def test_a_process_has_one_driver():
+    host = reference.problem(1, 1, 1, 4, 4, 8)
+    attention(*map(Array.of, host))
+    with pytest.raises(RuntimeError, match='`device` is "sim", but this process has used CUDA tensors'):
+        attention(*host, device="sim")
+    after_sim = """
+import cuda_array, reference
+from attention_kernels import attention
+cuda_array.open_device()
+host = reference.problem(1, 1, 1, 4, 4, 8)
+attention(*host, device="sim")
+attention(*map(cuda_array.Array.of, host))
+"""
+    ran = subprocess.run([sys.executable, "-c", after_sim], capture_output=True, text=True)
+    assert "ValueError: `q` is no memory of the driver that this process computes with" in ran.stderr

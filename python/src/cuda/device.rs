@@ -72,9 +72,10 @@ impl Device {
             unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, address) };
         match code.result() {
             Ok(()) => Ok(()),
-            Err(_) => {
-                Err(tensor.refuse("is no memory of this process's CUDA driver: was it freed?"))
-            }
+            Err(_) => Err(tensor.refuse(
+                "is no memory of the driver that this process computes with: was it freed, or \
+                 `device=\"sim\"` used before?",
+            )),
         }
     }
 }

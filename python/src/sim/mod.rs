@@ -59,7 +59,13 @@ fn on_device<I: Send + 'static, R: Send + 'static>(
 
 impl Device {
     fn open() -> Result<Self, Error> {
-        gpu::simulate()?;
+        gpu::simulate().map_err(|error| match error {
+            gpu::Error::WrongDriver { .. } => Error::Load(
+                "`device` is \"sim\", but this process has used CUDA tensors: it has one driver"
+                    .to_owned(),
+            ),
+            error => error.into(),
+        })?;
         let context = gpu::context(0)?;
         Ok(Self {
             stream: context.default_stream(),
