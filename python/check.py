@@ -5,8 +5,9 @@
     python/check.py --without-pytorch     leaves the second half out
     python/check.py -k gradient           further arguments are pytest's
 
-PyTorch is large, so it is installed once, into target/python/torch of this workspace, by pip with its own settings: the CPU
-build will do. All else is new in each run. Each step's time is printed.
+CUDA tensors are tested if the simulated driver is built, by `cargo build --release -p cuda-sim-libcuda`. PyTorch is large, so it is
+installed once, into target/python/torch of this workspace, by pip with its own settings: the CPU build will do. All else is new in
+each run. Each step's time is printed.
 """
 
 import os
@@ -17,13 +18,19 @@ import venv
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PLACE = HERE.parent / "target" / "python"
+ROOT = HERE.parent
+PLACE = ROOT / "target" / "python"
 ENVIRONMENT = PLACE / "environment"
 TORCH = PLACE / "torch"
 WHEELS = PLACE / "wheels"
+DRIVER = PLACE / "driver"
+# One folder for both workspaces: the driver is the other one's.
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+os.environ["CARGO_TARGET_DIR"] = str(TARGET)
 
 PYTEST = "pytest==9.2.0"
-PYTORCH = "torch==2.15.0"
+CUDA_PYTHON = "cuda-bindings==12.9.10"
+PYTORCH = ["torch==2.15.0", "transformers==5.23.0"]
 WITH_TORCH = "--without-pytorch" not in sys.argv
 ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--without-pytorch"]
 LARGEST = 15 * 1000 * 1000  # bytes of the wheel
@@ -38,12 +45,15 @@ def main():
         sys.exit(f"the wheel has more than {LARGEST / 1e6:.0f} MB")
     step("environment", lambda: install(wheel))
     step("tests without PyTorch", test)
+    step("tests of CUDA tensors", test_cuda)
+    step("notebook without PyTorch", run_notebook)
     if not WITH_TORCH:
-        print(f"-- all but the tests with PyTorch: {time.monotonic() - start:.0f} s")
+        print(f"-- all but what needs PyTorch: {time.monotonic() - start:.0f} s")
         return
     step("PyTorch", fetch_torch)
     next((ENVIRONMENT / "lib").glob("python*/site-packages")).joinpath("torch.pth").write_text(f"{TORCH}\n")
     step("tests with PyTorch", test)
+    step("notebook with PyTorch", run_notebook)
     print(f"-- all: {time.monotonic() - start:.0f} s")
 
 
@@ -64,27 +74,48 @@ def build():
 
 
 def fetch_torch():
-    mark = TORCH / "installed"
-    if mark.is_file() and mark.read_text() == PYTORCH:
+    mark, wanted = TORCH / "installed", " ".join(PYTORCH)
+    if mark.is_file() and mark.read_text() == wanted:
         return
-    pip(Path(sys.executable), "install", "--upgrade", "--target", TORCH, PYTORCH)
-    mark.write_text(PYTORCH)
+    pip(Path(sys.executable), "install", "--upgrade", "--target", TORCH, *PYTORCH)
+    mark.write_text(wanted)
 
 
 def install(wheel):
     venv.create(ENVIRONMENT, clear=True, with_pip=True)
-    pip(ENVIRONMENT / "bin" / "python", "install", wheel, PYTEST)
+    pip(ENVIRONMENT / "bin" / "python", "install", wheel, PYTEST, CUDA_PYTHON)
 
 
 def pip(python, *arguments):
     subprocess.run([python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments], check=True)
 
 
-def test():
+def test(file=".", **variables):
+    run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *ARGUMENTS, file, **variables)
+
+
+def test_cuda():
+    driver = TARGET / "release" / "libcuda.so"
+    if not driver.is_file():
+        print(f"   left out: there is no {driver}")
+        return
+    DRIVER.mkdir(parents=True, exist_ok=True)
+    for name in ("libcuda.so", "libcuda.so.1"):
+        (DRIVER / name).unlink(missing_ok=True)
+        (DRIVER / name).symlink_to(driver)
+    test("test_cuda.py", LD_LIBRARY_PATH=str(DRIVER))
+
+
+def run_notebook():
+    run_python(HERE / "notebook.py")
+
+
+def run_python(*arguments, **variables):
     # From the folder of the tests, where the package's source is not found instead of the wheel.
-    command = [ENVIRONMENT / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *ARGUMENTS, "."]
-    ran = subprocess.run(command, cwd=HERE / "tests", env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
-    if ran.returncode:
+    command = [ENVIRONMENT / "bin" / "python", *arguments]
+    ran = subprocess.run(command, cwd=HERE / "tests", env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables})
+    none_selected = bool(ARGUMENTS) and ran.returncode == 5
+    if ran.returncode and not none_selected:
         sys.exit("failed")
 
 

@@ -3,6 +3,7 @@
 //! | directive | becomes |
 //! |---|---|
 //! | `{{code PATH ANCHOR}}` | the quoted code under its path; the whole file without ANCHOR |
+//! | `{{cell ID}}` | a cell of the notebook of the Python package: its code and its output |
 //! | `{{output NAME}}` | a generated block: command and output |
 //! | `{{table PATH NAME}}` | a table that a README holds between `<!-- NAME -->` and `<!-- end of NAME -->` |
 //! | `{{rungs NAME FILE…}}` | lines of a generated table, each in a column: those of the kernel files named |
@@ -37,8 +38,8 @@ use serde_json::{Value, json};
 
 use crate::progress::Progress;
 use crate::{
-    clinic, devices, figures, gains, generated, hints, labs, maths, metrics, predict, quote, root,
-    tasks,
+    clinic, devices, figures, gains, generated, hints, labs, maths, metrics, notebook, predict,
+    quote, root, tasks,
 };
 
 /// The preprocessor.
@@ -100,6 +101,7 @@ fn replaced(directive: &str) -> Result<String> {
     match words[..] {
         ["code", path] => code(path, ""),
         ["code", path, anchor] => code(path, anchor),
+        ["cell", id] => notebook::cell(id),
         ["output", name] => generated::block(name),
         ["table", path, name] => quote::table(path, name),
         ["rungs", name, ref files @ ..] => rungs(name, files),

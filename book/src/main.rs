@@ -25,6 +25,7 @@ mod keys;
 mod labs;
 mod maths;
 mod metrics;
+mod notebook;
 mod predict;
 mod programs;
 mod progress;

@@ -9,7 +9,7 @@ create_exception!(
     attention_kernels,
     DeviceError,
     PyRuntimeError,
-    "The simulated driver refused a call, or a kernel failed. The text is the driver's report."
+    "The driver refused a call, or a kernel failed. The text is the driver's report."
 );
 
 /// Why a computation has no result.
@@ -37,6 +37,18 @@ impl From<stage4_flash_cuda::Error> for Error {
         match error {
             stage4_flash_cuda::Error::Load(_) => Self::Load(text),
             stage4_flash_cuda::Error::Driver(_) => Self::Device(text),
+            _ => Self::Argument(text),
+        }
+    }
+}
+
+impl From<stage5_decode::Error> for Error {
+    /// As for stage 4.
+    fn from(error: stage5_decode::Error) -> Self {
+        let text = gpu::report(&error);
+        match error {
+            stage5_decode::Error::Load(_) => Self::Load(text),
+            stage5_decode::Error::Driver(_) => Self::Device(text),
             _ => Self::Argument(text),
         }
     }

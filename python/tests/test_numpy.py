@@ -80,11 +80,21 @@ def test_read_only_arrays_are_read():
     check(q, k, v)
 
 
-def test_nan_stays_in_its_row():
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_nan_stays_in_its_row(device):
     q, k, v = reference.problem(1, 1, 1, 10, 10, 8)
     q[0, 0, 3, 2] = numpy.nan
-    o = attention(q, k, v)
+    o = attention(q, k, v, device=device)
     assert (numpy.isnan(o).all(-1) == (numpy.arange(10) == 3)).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_nan_in_padding_is_never_read(device):
+    q, k, v = reference.problem(2, 2, 2, 10, 30, 8)
+    expected = attention(q, k, v, key_lengths=[20, 7], device=device)
+    for x in (k, v):
+        x[0, :, 20:] = x[1, :, 7:] = numpy.nan
+    assert (attention(q, k, v, key_lengths=[20, 7], device=device) == expected).all()
 
 
 def test_dropout():

@@ -46,7 +46,8 @@ def test_unaligned():
 
 
 def test_options():
-    refused(ValueError, "`device`", device="cuda")
+    refused(ValueError, "`device`", device="gpu")
+    refused(ValueError, "`q`", device="cuda", match="CUDA device")
     refused(ValueError, "`return_profile`", return_profile=True)
     refused(ValueError, "`scale`", scale=float("nan"))
     refused(TypeError, "'scale'", scale="large")

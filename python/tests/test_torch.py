@@ -200,6 +200,7 @@ def test_refusals():
     refused(TypeError, "`k` is .*ndarray.*, expected the type of `q`", q, k.numpy(), v)
     refused(TypeError, "`v` is .*Tensor.*, expected the type of `q`", q.numpy(), k.numpy(), v)
     refused(ValueError, "`q`", q.to("meta"), k, v)
+    refused(ValueError, "`q` is on cpu, expected a CUDA device", q, k, v, device="cuda")
     refused(ValueError, "`q`", q.to_sparse(), k, v)
     refused(ValueError, "`q`", q[0].to_mkldnn(), k, v)
     huge = torch.zeros(1, 1, 1, 1).expand(1 << 31, 1 << 30, 1, 1)

@@ -1,9 +1,9 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from ._native import DeviceError as DeviceError
 
-__all__ = ["DeviceError", "attention", "flash_attn_func"]
+__all__ = ["DeviceError", "attention", "flash_attn_func", "flash_attn_with_kvcache", "launch"]
 
 Array = TypeVar("Array")  # numpy.ndarray or torch.Tensor
 
@@ -21,7 +21,7 @@ def attention(
     blocks: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
-    device: Literal["cpu", "sim"] = "cpu",
+    device: Literal["cpu", "cuda", "sim"] | None = None,
     return_lse: Literal[False] = False,
     return_profile: Literal[False] = False,
 ) -> Array: ...
@@ -39,7 +39,7 @@ def attention(
     blocks: Any = None,
     dropout_p: float = 0.0,
     seed: int | None = None,
-    device: Literal["cpu", "sim"] = "cpu",
+    device: Literal["cpu", "cuda", "sim"] | None = None,
     return_lse: Literal[True],
     return_profile: Literal[False] = False,
 ) -> tuple[Array, Array]: ...
@@ -108,3 +108,69 @@ def flash_attn_func(
     *,
     return_attn_probs: Literal[True],
 ) -> tuple[Array, Array, None]: ...
+@overload
+def flash_attn_with_kvcache(
+    q: Array,
+    k_cache: Array,
+    v_cache: Array,
+    k: Array | None = None,
+    v: Array | None = None,
+    rotary_cos: Array | None = None,
+    rotary_sin: Array | None = None,
+    cache_seqlens: int | Iterable[int] | None = None,
+    cache_batch_idx: Iterable[int] | None = None,
+    cache_leftpad: Any = None,
+    block_table: Iterable[Iterable[int]] | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: Any = None,
+    num_splits: int = 0,
+    return_softmax_lse: Literal[False] = False,
+    *,
+    device: Literal["cpu", "sim"] = "cpu",
+) -> Array: ...
+@overload
+def flash_attn_with_kvcache(
+    q: Array,
+    k_cache: Array,
+    v_cache: Array,
+    k: Array | None = None,
+    v: Array | None = None,
+    rotary_cos: Array | None = None,
+    rotary_sin: Array | None = None,
+    cache_seqlens: int | Iterable[int] | None = None,
+    cache_batch_idx: Iterable[int] | None = None,
+    cache_leftpad: Any = None,
+    block_table: Iterable[Iterable[int]] | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: Any = None,
+    num_splits: int = 0,
+    *,
+    return_softmax_lse: Literal[True],
+    device: Literal["cpu", "sim"] = "cpu",
+) -> tuple[Array, Array]: ...
+@overload
+def launch(
+    source: str,
+    kernel: str,
+    *arguments: Any,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    return_profile: Literal[False] = False,
+) -> list[Any]: ...
+@overload
+def launch(
+    source: str,
+    kernel: str,
+    *arguments: Any,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    return_profile: Literal[True],
+) -> tuple[list[Any], dict[str, Any]]: ...

@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+MAX_QUERIES: int
+MAX_SPLITS: int
+MIN_PAGE: int
+MAX_PAGE: int
+
 class DeviceError(RuntimeError):
-    """The simulated driver refused a call, or a kernel failed. The text is the driver's report."""
+    """The driver refused a call, or a kernel failed. The text is the driver's report."""
 
 class Exported:
     """A result, whose memory is taken once."""
@@ -40,3 +45,36 @@ def sim_forward(
     q: Any, k: Any, v: Any, options: Options, profile: bool
 ) -> tuple[Exported, Exported, list[str]]: ...
 def sim_backward(q: Any, k: Any, v: Any, options: Options, o: Any, lse: Any, d_o: Any) -> list[Exported]: ...
+def sim_decode(
+    q: Any,
+    k_cache: Any,
+    v_cache: Any,
+    lengths: Sequence[int],
+    table: tuple[Sequence[int], int] | None,
+    scale: float | None,
+    window: int | None,
+    splits: int,
+) -> tuple[Exported, Exported]: ...
+def sim_launch(
+    source: str,
+    kernel: str,
+    arguments: Sequence[Any],
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> tuple[list[Exported], str]: ...
+def cuda_forward(
+    q: Any, k: Any, v: Any, options: Options, o: Any, lse: Any, stream: int | None
+) -> None: ...
+def cuda_backward(
+    q: Any,
+    k: Any,
+    v: Any,
+    options: Options,
+    o: Any,
+    lse: Any,
+    d_o: Any,
+    dq: Any,
+    dk: Any,
+    dv: Any,
+    stream: int,
+) -> None: ...

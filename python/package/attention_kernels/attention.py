@@ -3,8 +3,9 @@
 import json
 import operator
 
-from . import _native
 from .library import library_of
+
+DEVICES = ("cpu", "cuda", "sim")
 
 
 def attention(
@@ -20,15 +21,15 @@ def attention(
     blocks=None,
     dropout_p=0.0,
     seed=None,
-    device="cpu",
+    device=None,
     return_lse=False,
     return_profile=False,
 ):
     """Attention: `softmax(scale * q @ k.T + mask) @ v`, without the matrix of scores.
 
     `q` is `[B, H, nq, D]`; `k` and `v` are `[B, H_kv, nk, D]`, where `H` is a multiple of `H_kv`. They are arrays of NumPy,
-    tensors of PyTorch on the CPU, or anything else with `__dlpack__`, in any memory layout, and are not copied. The result
-    `o`, `[B, H, nq, D]`, is of the same library; of any other it is NumPy's. D is 1 to 256.
+    tensors of PyTorch, or anything else with `__dlpack__`, in any memory layout, and are not copied. The result `o`,
+    `[B, H, nq, D]`, is of the same library; of one that has no `__array_namespace__` it is NumPy's. D is 1 to 256.
 
     Options:
 
@@ -41,8 +42,10 @@ def attention(
     - `dropout_p`: probability at which a weight is dropped. `seed` says which ones; if None, PyTorch's or NumPy's global
       generator draws it.
 
-    `device="cpu"` computes in float32 on all cores. `device="sim"` runs CUDA kernels on a simulated GPU, which checks every
-    access, in float32, float16 or bfloat16. It is thousands of times slower, and meant for small problems.
+    `device` is where the tensors lie, unless given. The CPU computes in float32 on all cores. CUDA tensors are computed in
+    float32, float16 or bfloat16 on their device, in PyTorch on its current stream; `mask` and `blocks` are copied there from the
+    CPU. `device="sim"` runs the same kernels on tensors of the CPU, on a simulated GPU, which checks every access. It is
+    thousands of times slower, and meant for small problems.
 
     With `return_lse=True` the result is a tuple whose second part is the log-sum-exp of each row of scores, `[B, H, nq]`,
     float32. A query that sees no key has o = 0 and lse = -inf. With `return_profile=True` and `device="sim"` the last part is a
@@ -52,27 +55,38 @@ def attention(
 
     Raises TypeError or ValueError that names the argument; DeviceError if a kernel fails.
     """
-    if device not in ("cpu", "sim"):
-        raise ValueError(f'`device` is {device!r}, expected "cpu" or "sim"')
-    if return_profile and device == "cpu":
-        raise ValueError('`return_profile` needs `device="sim"`: the CPU counts nothing')
-    library = library_of(q, k, v)
-    options = _native.Options(
-        causal=bool(causal),
-        scale=scale,
-        window=_window(window),
-        key_lengths=None if key_lengths is None else [_count("key_lengths", n) for n in key_lengths],
-        mask=library.mask("mask", mask),
-        blocks=library.mask("blocks", blocks),
-        dropout=_dropout(dropout_p, seed, library),
-    )
-    o, lse, launches = library.attention(q, k, v, options, device, return_profile)
+    if device is not None and device not in DEVICES:
+        raise ValueError(f'`device` is {device!r}, expected "cpu", "cuda" or "sim"')
+    if return_profile and device != "sim":
+        raise ValueError('`return_profile` needs `device="sim"`: other devices count nothing')
+    library = library_of(q, k=k, v=v)
+    options = {
+        "causal": bool(causal),
+        "scale": scale,
+        "window": _window(window),
+        "key_lengths": None if key_lengths is None else [count("key_lengths", n) for n in key_lengths],
+        "mask": mask,
+        "blocks": blocks,
+        "dropout": _dropout(dropout_p, seed),
+    }
+    o, lse, launches = library.attention(q, k, v, options, device or library.device_of(q), return_profile)
     results = [o]
     if return_lse:
         results.append(lse)
     if return_profile:
         results.append(_profile(launches))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def count(argument, value):
+    """`value` as an integer that is not negative."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"`{argument}` has {value!r}, expected an integer") from None
+    if number < 0:
+        raise ValueError(f"`{argument}` has {number}, expected 0 or more")
+    return number
 
 
 def _window(window):
@@ -82,27 +96,16 @@ def _window(window):
         left, right = window
     except (TypeError, ValueError):
         raise TypeError(f"`window` is {window!r}, expected None or (left, right)") from None
-    return tuple(None if side is None else _count("window", side) for side in (left, right))
+    return tuple(None if side is None else count("window", side) for side in (left, right))
 
 
-def _dropout(probability, seed, library):
+def _dropout(probability, seed):
+    """The probability, and the seed if the caller gave one."""
     if probability == 0:
         return None
-    seed = library.seed() if seed is None else _count("seed", seed)
-    if seed >= 1 << 64:
+    if seed is not None and count("seed", seed) >= 1 << 64:
         raise ValueError(f"`seed` is {seed}, expected less than 2**64")
     return probability, seed
-
-
-def _count(argument, value):
-    """`value` as an integer that is not negative."""
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"`{argument}` has {value!r}, expected an integer") from None
-    if count < 0:
-        raise ValueError(f"`{argument}` has {count}, expected 0 or more")
-    return count
 
 
 def _profile(launches):

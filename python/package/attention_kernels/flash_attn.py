@@ -17,29 +17,48 @@ def flash_attn_func(
     deterministic=False,
     return_attn_probs=False,
 ):
-    """FlashAttention's function on the CPU, in float32.
+    """FlashAttention's function: on the CPU in float32, on PyTorch's CUDA tensors in float32, float16 or bfloat16.
 
     `q` is `[B, nq, H, D]`; `k` and `v` are `[B, nk, H_kv, D]`; the result is `[B, nq, H, D]`, contiguous. A
     negative side of `window_size` has no bound. With `return_attn_probs=True` the result is `(o, lse, None)`.
 
     Raises NotImplementedError for `softcap`, `alibi_slopes` and `deterministic`, and for `return_attn_probs` with dropout.
     """
-    if softcap != 0.0:
-        raise NotImplementedError("`softcap` is not supported")
-    if alibi_slopes is not None:
-        raise NotImplementedError("`alibi_slopes` is not supported")
+    refuse(softcap=softcap, alibi_slopes=alibi_slopes)
     if deterministic:
         raise NotImplementedError("`deterministic` is not supported: threads add to the gradient of `q` in any order")
     if return_attn_probs and dropout_p > 0:
         raise NotImplementedError("`return_attn_probs` is not supported with dropout")
-    library = library_of(q, k, v)
+    library = library_of(q, k=k, v=v)
+    for argument, x in (("q", q), ("k", k), ("v", v)):
+        check_axes(argument, x)
     o, lse = attention(
-        *(library.swap_heads(argument, x) for argument, x in zip("qkv", (q, k, v))),
+        *map(library.swap_heads, (q, k, v)),
         causal=causal,
         scale=softmax_scale,
-        window=tuple(None if side < 0 else side for side in window_size),
+        window=sides(window_size),
         dropout_p=dropout_p,
         return_lse=True,
     )
-    o = library.contiguous(library.swap_heads("o", o))
+    o = library.contiguous(library.swap_heads(o))
     return (o, lse, None) if return_attn_probs else o
+
+
+def refuse(softcap=0.0, **others):
+    """Raises the error of an option that no kernel has."""
+    if softcap != 0.0:
+        raise NotImplementedError("`softcap` is not supported")
+    for argument, value in others.items():
+        if value is not None:
+            raise NotImplementedError(f"`{argument}` is not supported")
+
+
+def check_axes(argument, x):
+    axes = len(getattr(x, "shape", ()))
+    if axes != 4:
+        raise ValueError(f"`{argument}` has {axes} axes, expected 4")
+
+
+def sides(window_size):
+    """FlashAttention's window as `attention` takes it."""
+    return tuple(None if side < 0 else side for side in window_size)

@@ -1,24 +1,27 @@
 """The array library of a call. A library has these functions:
 
 - `attention`: the forward pass, with a backward pass if gradients are wanted: o, lse, and the profiles as JSON.
-- `mask`: a mask as `_native.Options` takes it.
-- `seed`: a number of the library's global generator.
+- `device_of`: where an array lies: "cpu" or "cuda".
 - `swap_heads`, `contiguous`: `[B, N, H, D]` from `[B, H, N, D]` and back, without a copy; a copy without gaps.
+- `detached`, `copied`: an array without its gradient; a copy.
+- `float32`, `like`: an array in float32; an array with the type of another one.
+- `concatenate`: arrays joined along the first axis.
+- `decode`: `_native.sim_decode`.
 """
 
 import sys
 
 
-def library_of(q, k, v):
-    """The library of `q`, which must be that of `k` and `v` too."""
+def library_of(q, **others):
+    """The library of `q`, which must be that of the other arguments too, where they are not None."""
     torch = sys.modules.get("torch")  # who has a tensor has imported it
     if torch is None:
         from . import with_numpy
 
         return with_numpy
     is_torch = isinstance(q, torch.Tensor)
-    for argument, x in (("k", k), ("v", v)):
-        if isinstance(x, torch.Tensor) != is_torch:
+    for argument, x in others.items():
+        if x is not None and isinstance(x, torch.Tensor) != is_torch:
             raise TypeError(f"`{argument}` is {type(x)}, expected the type of `q`, {type(q)}")
     if is_torch:
         from . import with_torch

@@ -4,30 +4,68 @@ import numpy
 
 from . import _native
 
+DLPACK_CUDA = 2
+
 
 def attention(q, k, v, options, device, profile):
+    options = native(options)
     if device == "cpu":
         o, lse = _native.cpu_forward(q, k, v, options)
-        launches = []
-    else:
+        return numpy.from_dlpack(o), numpy.from_dlpack(lse), []
+    if device == "sim":
         o, lse, launches = _native.sim_forward(q, k, v, options, profile)
-    return numpy.from_dlpack(o), numpy.from_dlpack(lse), launches
+        return numpy.from_dlpack(o), numpy.from_dlpack(lse), launches
+    if device_of(q) != "cuda":
+        raise ValueError("`q` is not on a CUDA device")
+    library = q.__array_namespace__()
+    o = library.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = library.empty(q.shape[:3], dtype=library.float32, device=q.device)
+    _native.cuda_forward(q, k, v, options, o, lse, None)
+    return o, lse, []
 
 
-def mask(argument, mask):
-    return mask
+def native(options):
+    dropout = options["dropout"]
+    if dropout is not None and dropout[1] is None:
+        seed = int(numpy.random.randint(0, 1 << 63, dtype=numpy.uint64))
+        options = {**options, "dropout": (dropout[0], seed)}
+    return _native.Options(**options)
 
 
-def seed():
-    return int(numpy.random.randint(0, 1 << 63, dtype=numpy.uint64))
+def device_of(x):
+    if isinstance(x, numpy.ndarray) or not hasattr(x, "__dlpack_device__"):
+        return "cpu"
+    return "cuda" if x.__dlpack_device__()[0] == DLPACK_CUDA else "cpu"
 
 
-def swap_heads(argument, x):
-    x = numpy.asarray(x)
-    if x.ndim != 4:
-        raise ValueError(f"`{argument}` has {x.ndim} axes, expected 4")
-    return x.swapaxes(1, 2)
+def swap_heads(x):
+    return numpy.asarray(x).swapaxes(1, 2)
 
 
 def contiguous(x):
     return numpy.ascontiguousarray(x)
+
+
+def detached(x):
+    return x
+
+
+def float32(x):
+    return x.astype(numpy.float32, copy=False)
+
+
+def like(x, y):
+    return x.astype(y.dtype)
+
+
+def concatenate(arrays):
+    return numpy.concatenate(arrays)
+
+
+def copied(x):
+    return x.copy()
+
+
+def decode(q, k_cache, v_cache, *step):
+    """`o` and `lse` on the simulated device."""
+    return tuple(map(numpy.from_dlpack, _native.sim_decode(q, k_cache, v_cache, *step)))

@@ -1,12 +1,19 @@
 """Attention on tensors of PyTorch, with its backward pass."""
 
 import torch
-from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from . import _native
+from . import _native, operators
+from .torch_kernels import backward, forward, lend, native, take
 
 
 def attention(q, k, v, options, device, profile):
+    mask = options["mask"]
+    if isinstance(mask, torch.Tensor) and mask.requires_grad:
+        raise NotImplementedError("`mask` requires a gradient, which is not supported")
+    if torch.compiler.is_compiling():
+        o, lse = operators.attention(q, k, v, *operators.flat(options), device)
+        return o, lse, []
+    options = native(options)
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         launches = []
         o, lse = Attention.apply(q, k, v, options, device, profile, launches)
@@ -37,55 +44,45 @@ class Gradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, o, lse, d_o, options, device):
-        run = _native.cpu_backward if device == "cpu" else _native.sim_backward
-        q, k, v = lend("q", q), lend("k", k), lend("v", v)
-        o, lse, d_o = lend("o", o), lend("lse", lse), lend("d_o", d_o)
-        return tuple(take(gradient) for gradient in run(q, k, v, options, o, lse, d_o))
+        return backward(q, k, v, o, lse, d_o, options, device)
 
     @staticmethod
     def backward(ctx, *_):
         raise NotImplementedError("the second derivative of attention is not supported")
 
 
-def forward(q, k, v, options, device, profile):
-    q, k, v = lend("q", q), lend("k", k), lend("v", v)
-    if device == "cpu":
-        o, lse = _native.cpu_forward(q, k, v, options)
-        launches = []
-    else:
-        o, lse, launches = _native.sim_forward(q, k, v, options, profile)
-    return take(o), take(lse), launches
+def device_of(x):
+    return "cuda" if x.is_cuda else "cpu"
 
 
-def lend(argument, x):
-    """A capsule with the tensor, by the conversion in C++: `Tensor.__dlpack__` takes ten times as long."""
-    try:
-        return to_dlpack(x.resolve_neg())
-    except (BufferError, RuntimeError, TypeError) as error:
-        raise ValueError(f"`{argument}`: {error}") from error
-
-
-def take(exported):
-    return from_dlpack(exported.__dlpack__(max_version=(1, 0)))
-
-
-def mask(argument, mask):
-    if not isinstance(mask, torch.Tensor):
-        return mask  # None, or of another library
-    if mask.requires_grad:
-        raise NotImplementedError(f"`{argument}` requires a gradient, which is not supported")
-    return lend(argument, mask)
-
-
-def seed():
-    return int(torch.randint(0, (1 << 63) - 1, ()))
-
-
-def swap_heads(argument, x):
-    if x.ndim != 4:
-        raise ValueError(f"`{argument}` has {x.ndim} axes, expected 4")
+def swap_heads(x):
     return x.transpose(1, 2)
 
 
 def contiguous(x):
     return x.contiguous()
+
+
+def detached(x):
+    return x.detach()
+
+
+def float32(x):
+    return x.float()
+
+
+def like(x, y):
+    return x.to(y.dtype)
+
+
+def concatenate(arrays):
+    return torch.cat(arrays)
+
+
+def copied(x):
+    return x.clone()
+
+
+def decode(q, k_cache, v_cache, *step):
+    """`o` and `lse` on the simulated device."""
+    return tuple(map(take, _native.sim_decode(lend("q", q), lend("k_cache", k_cache), lend("v_cache", v_cache), *step)))

@@ -21,15 +21,25 @@ pub struct Device {
 impl Device {
     /// Memory that the CPU reads.
     pub const CPU: i32 = 1;
+    /// Memory of a CUDA device.
+    pub const CUDA: i32 = 2;
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Self::CPU => f.write_str("the CPU"),
-            2 => write!(f, "CUDA device {}", self.ordinal),
+            Self::CUDA => write!(f, "CUDA device {}", self.ordinal),
             kind => write!(f, "device {} of DLPack's type {kind}", self.ordinal),
         }
+    }
+}
+
+/// Any device of a kind that functions take.
+pub fn kind_name(kind: i32) -> &'static str {
+    match kind {
+        Device::CPU => "the CPU",
+        _ => "a CUDA device",
     }
 }
 

@@ -76,25 +76,36 @@ impl Managed {
         PyTypeError::new_err(format!("`{argument}` is {actual}, expected {expected}"))
     }
 
-    /// The tensor with elements of type `T` and the axes of `D`, checked.
+    /// The tensor with elements of type `T` and the axes of `D` in the CPU's memory, checked.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Managed::check`].
+    pub fn typed<T: Element, D: Dimension>(self) -> PyResult<Tensor<T, D>> {
+        self.check::<T>(Device::CPU, D::NDIM.unwrap_or(0))?;
+        Ok(Tensor {
+            managed: self,
+            elements: PhantomData,
+        })
+    }
+
+    /// Checks that the tensor has elements of type `T` and this many axes, and lies on a device of
+    /// this kind.
     ///
     /// # Errors
     ///
     /// `TypeError` of another element type; `ValueError` of another device or number of axes, of
     /// sizes beyond the address space, and of a tensor whose memory is gone.
-    pub fn typed<T: Element, D: Dimension>(self) -> PyResult<Tensor<T, D>> {
+    pub fn check<T: Element>(&self, device: i32, axes: usize) -> PyResult<()> {
         let raw = self.raw();
-        let refuse = |reason: String| {
-            let text = format!("`{}` {reason}", self.argument);
-            Err(PyValueError::new_err(text))
-        };
-        if raw.device.kind != Device::CPU {
-            return refuse(format!("is on {}, expected the CPU", raw.device));
+        let refuse = |reason: String| Err(self.refuse(&reason));
+        if raw.device.kind != device {
+            let (actual, expected) = (raw.device, abi::kind_name(device));
+            return refuse(format!("is on {actual}, expected {expected}"));
         }
         if raw.dtype != T::TYPE {
             return Err(self.refuse_type(&T::TYPE.to_string()));
         }
-        let axes = D::NDIM.unwrap_or(0);
         if usize::try_from(raw.ndim) != Ok(axes) {
             return refuse(format!("has {} axes, expected {axes}", raw.ndim));
         }
@@ -125,10 +136,17 @@ impl Managed {
                 return refuse("does not begin at a multiple of its elements' size".to_owned());
             }
         }
-        Ok(Tensor {
-            managed: self,
-            elements: PhantomData,
-        })
+        Ok(())
+    }
+
+    /// The error of a tensor that a function does not take.
+    pub fn refuse(&self, reason: &str) -> PyErr {
+        PyValueError::new_err(format!("`{}` {reason}", self.argument))
+    }
+
+    /// The device that it lies on.
+    pub fn device(&self) -> Device {
+        self.raw().device
     }
 
     fn raw(&self) -> &RawTensor {
@@ -142,7 +160,7 @@ impl Managed {
     }
 
     /// The length of each axis.
-    fn shape(&self) -> &[i64] {
+    pub fn shape(&self) -> &[i64] {
         let raw = self.raw();
         match usize::try_from(raw.ndim) {
             // SAFETY: `shape` has `ndim` elements. Without axes it may be null.
@@ -152,7 +170,7 @@ impl Managed {
     }
 
     /// The stride of each axis, in elements.
-    fn strides(&self) -> Vec<isize> {
+    pub fn strides(&self) -> Vec<isize> {
         let (raw, shape) = (self.raw(), self.shape());
         if raw.strides.is_null() || shape.is_empty() {
             let mut stride = 1;
@@ -171,8 +189,8 @@ impl Managed {
         strides.iter().map(|&stride| stride as isize).collect()
     }
 
-    /// The first element.
-    fn data<T>(&self) -> *const T {
+    /// The address of the first element, on its device.
+    pub fn data<T>(&self) -> *const T {
         let raw = self.raw();
         let bytes = raw.data.cast::<u8>().cast_const();
         bytes.wrapping_add(raw.byte_offset as usize).cast()

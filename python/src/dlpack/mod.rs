@@ -6,7 +6,7 @@ mod abi;
 mod export;
 mod import;
 
-pub use abi::DataType;
+pub use abi::{DataType, Device};
 pub use export::Exported;
 pub use import::{Managed, Tensor};
 

@@ -1,34 +1,30 @@
-//! A problem in device memory.
+//! The masks of a problem in device memory.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DriverError};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DriverError};
 use gpu::arguments::{Strides, pack_bits, upload};
-use ndarray::ArrayView4;
 use stage4_flash_cuda as stage4;
 use stage4_flash_cuda::{Additive, BlockMask, Inputs, Shape, Sizes};
 
-use super::element::DeviceElement;
 use crate::error::Error;
 
-/// What both passes read, in device memory: packed tensors and masks.
-pub struct Problem<T> {
-    tensors: [CudaSlice<T>; 3],
+/// The options of a problem that are tensors, copied to the device.
+pub struct Masks {
     mask: Option<(CudaSlice<f32>, Strides)>,
     key_lengths: Option<CudaSlice<i32>>,
     blocks: Option<(CudaSlice<u32>, Strides)>,
-    pub shape: Shape,
 }
 
-impl<T: DeviceElement> Problem<T> {
-    /// Checks a problem, and copies it to the device.
+impl Masks {
+    /// Checks the options of a problem, and copies its masks to the device.
     pub fn upload(
         stream: &Arc<CudaStream>,
-        [q, k, v]: [ArrayView4<'_, T>; 3],
+        sizes: &Sizes,
         options: &stage4::Options,
     ) -> Result<Self, Error> {
-        let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim()).map_err(refused)?;
-        options.check("attention", &sizes).map_err(refused)?;
+        let checked = options.check("attention", sizes);
+        checked.map_err(stage4::Error::from)?;
         let mask = options.mask.as_ref().map(|mask| {
             let strides = Strides::broadcast(mask.dim());
             Ok::<_, DriverError>((upload(stream, mask)?, strides))
@@ -47,23 +43,14 @@ impl<T: DeviceElement> Problem<T> {
             ))
         });
         Ok(Self {
-            tensors: [upload(stream, q)?, upload(stream, k)?, upload(stream, v)?],
             mask: mask.transpose()?,
             key_lengths: key_lengths.transpose()?,
             blocks: blocks.transpose()?,
-            shape: Shape {
-                scale: options.scale,
-                causal: options.causal,
-                window: options.window,
-                dropout: options.dropout,
-                ..Shape::packed(sizes)
-            },
         })
     }
 
-    /// The problem as a launch takes it.
-    pub fn inputs(&self) -> Inputs<'_, T> {
-        let [q, k, v] = self.tensors.each_ref().map(CudaSlice::as_view);
+    /// What a launch reads: tensors with these masks.
+    pub fn inputs<'a, T>(&'a self, [q, k, v]: [CudaView<'a, T>; 3]) -> Inputs<'a, T> {
         Inputs {
             mask: self.mask.as_ref().map(|(values, strides)| Additive {
                 values: values.as_view(),
@@ -79,6 +66,13 @@ impl<T: DeviceElement> Problem<T> {
     }
 }
 
-fn refused(error: impl Into<stage4::Error>) -> Error {
-    error.into().into()
+/// The sizes and options of a problem whose tensors are packed.
+pub fn packed(sizes: Sizes, options: &stage4::Options) -> Shape {
+    Shape {
+        scale: options.scale,
+        causal: options.causal,
+        window: options.window,
+        dropout: options.dropout,
+        ..Shape::packed(sizes)
+    }
 }
