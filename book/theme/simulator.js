@@ -32,6 +32,8 @@ const simulator = (() => {
         };
     };
 
+    const source = URL.createObjectURL(new Blob([`(${body})()`], { type: "text/javascript" }));
+
     // The packed module is a script, which a page from a disk may load, where it may not fetch.
     const script = (url) => new Promise((resolve, reject) => {
         const element = document.createElement("script");
@@ -53,20 +55,25 @@ const simulator = (() => {
             reject(signal.reason);
         };
         signal?.addEventListener("abort", stop);
-        made.onmessage = ({ data: { answer, error } }) => {
+        const fail = (error) => {
             signal?.removeEventListener("abort", stop);
-            if (error === undefined) return resolve(answer);
             made.terminate(); // after a trap its memory is in doubt
             worker = undefined;
             reject(new Error(error));
         };
+        made.onmessage = ({ data: { answer, error } }) => {
+            if (error !== undefined) return fail(error);
+            signal?.removeEventListener("abort", stop);
+            resolve(answer);
+        };
+        made.onerror = ({ message }) => fail(message);
         made.postMessage(message);
     });
     const answered = async (request, signal) => {
         if (!worker) {
             module ??= await script(packed);
             signal?.throwIfAborted();
-            worker = new Worker(URL.createObjectURL(new Blob([`(${body})()`], { type: "text/javascript" })));
+            worker = new Worker(source);
             module = await send(module, signal);
         }
         return send(request, signal);

@@ -40,6 +40,13 @@ def test_a_compiled_module_is_the_eager_one(options):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_a_graph_has_no_profile():
+    q = torch.randn(1, 1, 3, 4)
+    profiled = torch.compile(lambda q: attention(q, q, q, device="sim", return_profile=True), backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match="return_profile"):
+        profiled(q)
+
+
 def test_inductor():
     compare({"causal": True}, "inductor")
 

@@ -73,12 +73,19 @@ def test_a_fault_leaves_the_next_launch_alone():
     assert (reverse(RIGHT)[1] == 2 * X[::-1]).all()
 
 
+def test_numbers_have_32_bits_signed_or_not():
+    with pytest.raises(DeviceError, match="^out-of-bounds"):
+        reverse(RIGHT, X, numpy.zeros(N, numpy.float32), 2.0, (1 << 32) - 1)
+
+
 def test_refusals():
     for error, match, arguments in [
         (TypeError, "`arguments` is int32, expected float32", (X.astype(numpy.int32), X, 2.0, 63)),
         (ValueError, "`arguments` has 2 axes", (X[None], X, 2.0, 63)),
         (TypeError, "`arguments` has .*str", (X, X, "2", 63)),
         (ValueError, "`arguments` has 1099511627776", (X, X, 2.0, 1 << 40)),
+        (ValueError, "`arguments` has 1e", (X, X, 1e300, 63)),
+        (MemoryError, "`arguments`", (numpy.broadcast_to(X[:1], 1 << 60), X, 2.0, 63)),
         (DeviceError, "argument|parameter", (X, X, 2.0)),
     ]:
         with pytest.raises(error, match=match):

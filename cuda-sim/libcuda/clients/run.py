@@ -246,7 +246,9 @@ def tutorial(name, folder):
     if not folder and not file.is_file():
         file.parent.mkdir(exist_ok=True)
         address = "https://raw.githubusercontent.com/triton-lang/triton"
-        urllib.request.urlretrieve(f"{address}/{TRITON_COMMIT}/python/tutorials/{file.name}", file)
+        part = file.with_suffix(".part")
+        urllib.request.urlretrieve(f"{address}/{TRITON_COMMIT}/python/tutorials/{file.name}", part)
+        part.rename(file)
     return file
 
 

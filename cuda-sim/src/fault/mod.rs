@@ -234,7 +234,8 @@ pub enum FaultKind {
     /// copied there with another swizzle.
     #[error("bad matrix descriptor: {what}")]
     BadDescriptor {
-        /// The operand, its descriptor's fields, and where it leaves shared memory or what copied it.
+        /// The operand, its descriptor's fields, and where it leaves shared memory or what copied
+        /// it.
         what: String,
     },
     /// An access to a register that a product of the warpgroup (`wgmma.mma_async`) may still write

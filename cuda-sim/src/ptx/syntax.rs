@@ -67,7 +67,8 @@ pub(crate) struct Function<'a> {
     pub params: Vec<Declaration<'a>>,
     /// Threads per block that `.maxntid` or `.reqntid` allow.
     pub max_threads: Option<u32>,
-    /// `.maxnreg`, or a bound of its threads: the compiler knows with how many registers they start.
+    /// `.maxnreg`, or a bound of its threads: the compiler knows with how many registers they
+    /// start.
     pub bounds_registers: bool,
     /// Blocks of a cluster: `.reqnctapercluster`.
     pub cluster: Option<[u32; 3]>,

@@ -316,3 +316,30 @@ fn a_block_copies_what_another_one_stored() {
     let wanted: Vec<u32> = (0..32).map(|i| 1 - i / 16).collect();
     assert_eq!(stream.clone_dtoh(&data).unwrap(), wanted);
 }
+
+/// A deadlock names the barriers of all blocks of the cluster, and bytes that were not announced.
+#[test]
+fn a_deadlock_names_what_all_blocks_wait_for() {
+    let text = |body: &str| {
+        let body = format!("{BEGIN}{body}{WAIT}{MEET}");
+        run(1, &noise(3, 64), &body).unwrap_err().to_string()
+    };
+    let waits = text(EXPECT);
+    for part in ["lacks 0 of 1 arrivals and 64 bytes", "of block (1, 0, 0)"] {
+        assert!(waits.contains(part), "{waits}");
+    }
+    let copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%d2], 64, [%r0];\n";
+    let waits = text(&format!("{copy}mbarrier.arrive.shared.b64 _, [%r0];\n"));
+    assert!(waits.contains("and has 64 bytes too many"), "{waits}");
+}
+
+/// A copy of no bytes to another block does nothing there.
+#[test]
+fn no_bytes_for_another_block() {
+    let body = format!(
+        "{BEGIN}xor.b32 %r45, %r41, 1;\nmapa.shared::cluster.u32 %r43, %r1, %r45;\n\
+         mapa.shared::cluster.u32 %r44, %r0, %r45;\n\
+         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r43], [%d2], 0, [%r44];\n{MEET}"
+    );
+    run(1, &noise(3, 64), &body).unwrap();
+}

@@ -24,7 +24,7 @@ def forward(q, k, v, options, device, profile):
 
 def backward(q, k, v, o, lse, d_o, options, device):
     if device == "cuda":
-        q, k, v, d_o = (x.contiguous() for x in (q, k, v, d_o))
+        q, k, v, o, lse, d_o = (x.contiguous() for x in (q, k, v, o, lse, d_o))
         gradients = [torch.empty_like(x) for x in (q, k, v)]
         tensors = [to_dlpack(x.detach()) for x in (o, lse, d_o, *gradients)]
         _native.cuda_backward(lend("q", q), lend("k", k), lend("v", v), options, *tensors, stream_of(q))

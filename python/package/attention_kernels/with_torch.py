@@ -11,6 +11,8 @@ def attention(q, k, v, options, device, profile):
     if isinstance(mask, torch.Tensor) and mask.requires_grad:
         raise NotImplementedError("`mask` requires a gradient, which is not supported")
     if torch.compiler.is_compiling():
+        if profile:
+            raise NotImplementedError("`return_profile` is not supported in a graph of `torch.compile`")
         o, lse = operators.attention(q, k, v, *operators.flat(options), device)
         return o, lse, []
     options = native(options)

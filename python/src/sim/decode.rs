@@ -74,6 +74,9 @@ fn decode<T: Element + Default + stage5_decode::Element>(
 ) -> PyResult<(Exported, Exported)> {
     let [k_cache, v_cache] = caches.map(Managed::typed::<T, Ix4>);
     let inputs = (q, k_cache?, v_cache?);
+    inputs.0.check_room()?; // for the copies
+    inputs.1.check_room()?;
+    inputs.2.check_room()?;
     let (o, lse) = on_device(py, inputs, move |device, (q, k_cache, v_cache)| {
         step.run(&device.stream, q.view(), [k_cache.view(), v_cache.view()])
     })?;

@@ -51,20 +51,30 @@ enum Argument {
 impl Argument {
     fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyInt>() {
-            let number = object.extract::<i32>().map_err(|_| {
-                PyValueError::new_err(format!("`arguments` has {object}, expected 32 bits"))
-            });
-            Ok(Self::Number(number?.to_le_bytes()))
+            let bits = object.extract::<i32>().map(i32::to_le_bytes);
+            let bits = bits.or_else(|_| object.extract::<u32>().map(u32::to_le_bytes));
+            bits.map(Self::Number).map_err(|_| too_wide(object))
         } else if object.is_instance_of::<PyFloat>() {
-            Ok(Self::Number(object.extract::<f32>()?.to_le_bytes()))
+            let number = object.extract::<f64>()?;
+            let rounded = number as f32;
+            match number.is_finite() && rounded.is_infinite() {
+                true => Err(too_wide(object)),
+                false => Ok(Self::Number(rounded.to_le_bytes())),
+            }
         } else if object.hasattr("__dlpack__")? {
-            Ok(Self::Array(Tensor::new("arguments", object)?))
+            let array = Tensor::new("arguments", object)?;
+            array.check_room()?; // for its copy
+            Ok(Self::Array(array))
         } else {
             let kind = object.get_type();
             let text = format!("`arguments` has {kind}, expected an array, an int or a float");
             Err(PyTypeError::new_err(text))
         }
     }
+}
+
+fn too_wide(number: &Bound<'_, PyAny>) -> PyErr {
+    PyValueError::new_err(format!("`arguments` has {number}, expected 32 bits"))
 }
 
 /// The PTX of a source, and the texts that reports quote.
@@ -86,7 +96,7 @@ fn compile(source: String) -> Result<(String, Sources), Error> {
     Ok((ptx, sources))
 }
 
-/// Why a launch has no result.
+/// The fault of a launch, or the error before it.
 enum Failure {
     Device(cuda_sim::InstallError),
     Launch(SimulatorError),

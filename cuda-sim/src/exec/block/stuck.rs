@@ -14,7 +14,7 @@ use crate::program::op::Op;
 const MAX_ASKS: u32 = 64;
 
 impl BlockFault {
-    /// Adds what warps of another block of the cluster wait for, which is as stuck as this one.
+    /// Adds what the warps of another block of the cluster wait for, none of which can go on.
     pub(crate) fn add_waits(&mut self, index: [u32; 3], other: BlockFault) {
         let FaultKind::Deadlock { barriers } = &mut self.fault.kind else {
             return;
@@ -50,24 +50,23 @@ impl Block {
     /// another block of the cluster.
     pub(super) fn ends_too_early(&self, worker: &HostThread<'_>) -> Option<BlockFault> {
         let found = worker.checks.shared.clocks.unfinished();
-        let faults = found.filter_map(|(engine, Issue { pc, thread })| {
-            let at = |kind| fault(thread as usize / 32, pc, 1 << (thread % 32), kind, None);
-            match engine {
-                Engine::Products { .. } => None,
-                Engine::BulkGroups { .. } | Engine::Barrier(_) => {
-                    Some(at(FaultKind::UnfinishedBulkCopy))
-                }
-                Engine::Visitor { block, .. } => {
+        let faults = found.filter_map(|(engine, issue)| {
+            let Issue { pc, thread, block } = issue;
+            let kind = match engine {
+                Engine::Products { .. } => return None,
+                Engine::BulkGroups { .. } | Engine::Barrier(_) => FaultKind::UnfinishedBulkCopy,
+                Engine::Visitor { .. } => {
                     let [x, y, z] = self.index;
                     let what = format!(
                         "nothing orders this before the end of block ({x}, {y}, {z}), whose shared memory it accesses"
                     );
-                    Some(BlockFault {
-                        block: Some(block),
-                        ..at(FaultKind::BadCluster { what })
-                    })
+                    FaultKind::BadCluster { what }
                 }
-            }
+            };
+            Some(BlockFault {
+                block,
+                ..fault(thread as usize / 32, pc, 1 << (thread % 32), kind, None)
+            })
         });
         faults.min_by_key(|fault| fault.fault.pc)
     }

@@ -1,8 +1,8 @@
 //! Accesses of the asynchronous proxy to shared memory: bulk copies, and operands of `wgmma`.
 //!
 //! Whatever goes on while the warps run is an *engine*: it has a place of its own in the vector
-//! clocks ([`super::vector_clock`]), as if it were a warp. What one begins comes after what each of
-//! its issuers knows to be done, and before what a warp does only once that warp, or one that it has
+//! clocks ([`super::vector_clock`]), as if it were a warp. What one begins comes after what all of
+//! its issuers know, and before what a warp does only once that warp, or one that it has
 //! synchronised with, has waited for it. So a read of a tile before its barrier's phase is over, or
 //! a write to a tile that a product still reads, is an ordinary race with the engine. What ordinary
 //! stores wrote must be ordered before, and a `fence.proxy.async` must lie on the way.
@@ -68,8 +68,8 @@ impl Checks<'_> {
         self.operation(engine, pc, place)
     }
 
-    /// What the operation accesses next is for these of its issuers alone, and so comes after what
-    /// each of them has done.
+    /// From here on, the operation accesses memory for these of its issuers alone: after what all
+    /// of them know.
     pub(crate) fn access_for(&mut self, operation: &AsyncOperation, issuers: Range<usize>) {
         if let Some((place, _)) = operation.place {
             self.shared.clocks.access_for(place, issuers);

@@ -31,11 +31,13 @@ pub(crate) struct Engines {
     engines: Vec<(Engine, usize)>,
 }
 
-/// The instruction of an operation, and the first thread that ran it, which may be another block's.
+/// The instruction of an operation, and the first thread that ran it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub pc: u32,
     pub thread: u32,
+    /// Number of its block in the launch, if that is another one.
+    pub block: Option<u32>,
 }
 
 #[derive(Default)]

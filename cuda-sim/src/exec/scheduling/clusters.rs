@@ -1,7 +1,7 @@
 //! Clusters of blocks that run one after the other, in the order that the seed gives.
 //!
-//! The blocks of a cluster go on in turns, in the order of its own, until all have ended, or until none can do
-//! anything more alone. Then the next cluster starts, as long as the device has room for it, or
+//! The blocks of a cluster go on in turns, in an order of its own, until all have ended, or until
+//! none can do anything more alone. Then the next cluster starts, as long as the device has room for it, or
 //! one that waits goes on, as blocks do without clusters ([`super::in_order`]).
 
 use std::collections::VecDeque;

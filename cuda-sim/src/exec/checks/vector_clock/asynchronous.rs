@@ -32,6 +32,7 @@ impl BlockClocks {
         let issue = Issue {
             pc,
             thread: thread(issuers.start, lane),
+            block: None,
         };
         let number = self.begin_at(place, view, visible, issue);
         issuers.for_each(|warp| self.begin_interval(warp));
@@ -39,8 +40,8 @@ impl BlockClocks {
         Some((place, number))
     }
 
-    /// What the newest operation at a place accesses next comes after what each of the warps in
-    /// `issuers` knows.
+    /// From here on, accesses of the newest operation at a place come after what all warps in
+    /// `issuers` know.
     pub(crate) fn access_for(&mut self, place: usize, issuers: Range<usize>) {
         let (view, visible) = self.common_past(issuers);
         self.seen[place] = view;
@@ -48,8 +49,8 @@ impl BlockClocks {
         self.find_floor(place);
     }
 
-    /// What each of the warps in `issuers` knows of the block, and of what the asynchronous proxy
-    /// sees.
+    /// The times of the block that all warps in `issuers` know, and those that the asynchronous
+    /// proxy sees.
     fn common_past(&self, issuers: Range<usize>) -> (WarpTimes, WarpTimes) {
         let lower = |times: &mut WarpTimes, more: &WarpTimes| {
             times

@@ -71,6 +71,7 @@ impl BlockClocks {
         let issue = Issue {
             pc,
             thread: thread(visitor.warp, visitor.lane),
+            block: Some(visitor.block),
         };
         let number = self.begin_at(place, view, [u32::MAX; 32], issue);
         self.engines.set_relaxed(place, visitor.is_relaxed);

@@ -35,13 +35,18 @@ pub(super) fn arrive(
 ) -> Result<(), Trap> {
     worker.changed = true;
     let at = barrier.at;
+    if copy.moved.bytes == 0 {
+        return match barrier.block {
+            None => mbarrier::check(warp, worker, at, copy.lane),
+            Some(rank) => peers::visit(worker, rank, warp.mask, |worker| {
+                mbarrier::find(warp, worker, at, copy.lane)
+            }),
+        };
+    }
     if let Some(rank) = barrier.block {
         return arrive_at_peer(warp, worker, copy, content, (rank, at), site);
     }
     mbarrier::check(warp, worker, at, copy.lane)?;
-    if copy.moved.bytes == 0 {
-        return Ok(());
-    }
     let begun = begin(warp, worker, Engine::Barrier(at));
     put(warp, worker, copy, content, begun.as_ref(), site)?;
     let ends = mbarrier::complete_bytes(worker, at, copy.moved.bytes, copy.lane)?;
