@@ -173,12 +173,26 @@ fn copies_of_one_engine_are_not_ordered() {
     assert!(first != second && !order.has_seen(engine, engine, begun));
     assert_eq!(
         order.unfinished().collect::<Vec<_>>(),
-        [(COPY, Issue { pc: 9, thread: 3 })]
+        [(
+            COPY,
+            Issue {
+                pc: 9,
+                thread: 3,
+                block: None
+            }
+        )]
     );
     order.wait_async(0, engine, begun);
     assert_eq!(
         order.unfinished().collect::<Vec<_>>(),
-        [(COPY, Issue { pc: 9, thread: 3 })]
+        [(
+            COPY,
+            Issue {
+                pc: 9,
+                thread: 3,
+                block: None
+            }
+        )]
     );
     order.wait_async(0, engine, order.clock(engine));
     assert_eq!(order.unfinished().count(), 0);
