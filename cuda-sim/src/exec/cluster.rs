@@ -8,7 +8,6 @@
 use crate::device::MAX_CLUSTER;
 use crate::exec::block::Block;
 use crate::exec::checks::vector_clock::{BlockClocks, Past};
-use crate::exec::permutation::shuffle;
 use crate::fault::FaultKind;
 
 /// The lowest bit of the rank in an address of shared memory.
@@ -30,8 +29,6 @@ pub(crate) struct Cluster {
     pub peers: Vec<Option<Box<Block>>>,
     /// True for those that have ended.
     pub ended: Vec<bool>,
-    /// The ranks, in the order in which they have their turns.
-    pub order: Vec<usize>,
     barrier: ClusterBarrier,
 }
 
@@ -53,20 +50,14 @@ struct ClusterBarrier {
 }
 
 impl Cluster {
-    /// A cluster of these blocks, of `warps` warps each, which have their turns in an order that
-    /// depends on the seed.
-    pub(crate) fn new(peers: Vec<Option<Box<Block>>>, warps: usize, seed: Option<u64>) -> Cluster {
+    /// A cluster of these blocks, of `warps` warps each.
+    pub(crate) fn new(peers: Vec<Option<Box<Block>>>, warps: usize) -> Cluster {
         let blocks = peers.len();
-        let mut order: Vec<usize> = (0..blocks).collect();
-        if let Some(seed) = seed {
-            shuffle(&mut order, seed);
-        }
         let pasts = || vec![Past::default(); blocks];
         Cluster {
             rank: 0,
             peers,
             ended: vec![false; blocks],
-            order,
             barrier: ClusterBarrier {
                 warps,
                 phase: 0,
@@ -176,22 +167,5 @@ impl ClusterBarrier {
             Past::share_visible(&mut self.over);
         }
         ends
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_turns_is_a_function_of_the_seed() {
-        let order = |seed| {
-            let peers = (0..8).map(|_| None).collect();
-            Cluster::new(peers, 1, seed).order
-        };
-        assert_eq!(order(None), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(order(Some(3)), order(Some(3)));
-        assert_ne!(order(Some(3)), order(Some(4)));
-        assert!((0..20).any(|seed| order(Some(seed))[0] != 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Clusters of blocks that run one after the other, in the order that the seed gives.
 //!
-//! The blocks of a cluster go on in turns, in an order of its own, until all have ended, or until
-//! none can do anything more alone. Then the next cluster starts, as long as the device has room for it, or
+//! The blocks of a cluster go on in turns, by rank, until all have ended, or until none can do
+//! anything more alone. Then the next cluster starts, as long as the device has room for it, or
 //! one that waits goes on, as blocks do without clusters ([`super::in_order`]).
 
 use std::collections::VecDeque;
@@ -117,8 +117,7 @@ impl Run<'_> {
                 .start_in_cluster(block, number, rank as u32, self.now);
         }
         let warps = launch.block.iter().product::<u32>().div_ceil(32) as usize;
-        let seed = launch.seed.map(|seed| seed ^ number);
-        Box::new(Cluster::new(blocks, warps, seed))
+        Box::new(Cluster::new(blocks, warps))
     }
 
     /// Lets the blocks of a cluster run in turns, as long as they can without other clusters.
@@ -130,8 +129,7 @@ impl Run<'_> {
             let mut polls = None;
             // The first block that cannot go on unless another one does something.
             let mut stuck = None;
-            for turn in 0..cluster.order.len() {
-                let rank = cluster.order[turn];
+            for rank in 0..cluster.peers.len() {
                 let Some(mut block) = cluster.peers[rank].take_if(|_| !cluster.ended[rank]) else {
                     continue;
                 };
