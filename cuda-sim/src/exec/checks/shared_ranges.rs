@@ -89,9 +89,14 @@ impl SharedMemoryChecks {
         bytes: Range<u64>,
         swizzle: Swizzle,
     ) -> Option<(u32, Swizzle)> {
-        let mut words = bytes.step_by(4).filter(|_| !self.swizzles.is_empty());
-        words.find_map(|at| {
+        // A copy writes pieces of 16 bytes, many in a row.
+        let mut pieces = bytes.step_by(16).filter(|_| !self.swizzles.is_empty());
+        let mut last = None;
+        pieces.find_map(|at| {
             let pc = other_side(self.writes[(at / 4) as usize], true).side.pc;
+            if last.replace(pc) == Some(pc) {
+                return None;
+            }
             let copied = (*self.swizzles.get(&pc)?)?;
             (copied != swizzle).then_some((pc, copied))
         })
