@@ -56,7 +56,7 @@ pub fn sim_decode(
     }
 }
 
-/// What a call says besides its tensors.
+/// The options of a call, checked.
 struct Step {
     lengths: Vec<usize>,
     /// The pages of each sequence, `[B, columns]`, and the columns.
