@@ -31,7 +31,7 @@ export function worked(lab, runs) {
     }
 }
 
-// What was too much.
+// A finding for each lab whose runs exceed their bounds.
 export function excesses() {
     return [...seen].flatMap(([lab, { smallest, largest }]) => {
         const [least, most] = MOST[lab] ?? [0, 0];
@@ -40,7 +40,7 @@ export function excesses() {
     });
 }
 
-// What was noted, in words.
+// The runs of all labs, in a line.
 export function waits() {
     const all = [...seen].map(([lab, { slowest, smallest, largest }]) => `${lab} ${smallest} to ${largest} (${slowest.toFixed(0)} ms)`);
     return `warp instructions of a change, and the longest wait: ${all.join(", ")}`;
