@@ -9,12 +9,12 @@ export async function opened(page, found, name) {
     await host.scrollIntoViewIfNeeded();
     const at = (label) => host.locator(".controls").getByLabel(label);
     // The runs behind the last change.
-    const settled = async () => {
+    const settled = async (when) => {
         const runs = await page.waitForFunction((name) => {
             const host = document.querySelector(`[data-lab="${name}"]`);
             return host.runs?.length > 0 && !host.hasAttribute("aria-busy") && host.runs;
         }, name).then((handle) => handle.jsonValue());
-        worked(name, runs);
+        worked(name, runs, when);
         return runs;
     };
     const toggle = async (label) => {
@@ -23,7 +23,7 @@ export async function opened(page, found, name) {
     };
     const cell = async (row) => (await host.locator("tr", { hasText: row }).locator("td").nth(1).textContent()).replaceAll(",", "");
     const state = () => host.locator(".state").textContent();
-    const first = await settled();
+    const first = await settled({ isFirst: true });
     await controlsAreReachable(page, found, host);
     return { host, at, first, settled, toggle, cell, state };
 }
