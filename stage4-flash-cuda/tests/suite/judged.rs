@@ -32,8 +32,10 @@ where
 /// and 15, the numbers of head dimensions that random problems have in turn.
 const SAMPLE: usize = 4;
 
-/// The same for [`Rung::HOPPER`], with 2 head dimensions.
+/// The same for [`Rung::HOPPER`], with 2 head dimensions. Their tiles are large and their blocks
+/// slow to simulate, so there are fewer random problems.
 const SAMPLE_ON_HOPPER: usize = 5;
+const RANDOM_ON_HOPPER: u64 = 8;
 
 fn judge_with(
     mode: Mode,
@@ -60,17 +62,16 @@ fn judge_with(
     };
     let chosen = |card: &Card<'_>| all || mode == Mode::Library || card.extent.matrices < 65_536;
     let parts = [part];
-    let most_random = match mode {
-        Mode::Library | Mode::Padded if !all => 15 * SAMPLE as u64,
-        _ => u64::MAX,
+    let (sample, most_random) = match mode {
+        _ if all => (1, u64::MAX),
+        Mode::Library | Mode::Padded => (SAMPLE, 15 * SAMPLE as u64),
+        Mode::Rung(rung) if Rung::HOPPER.contains(&rung) => {
+            (SAMPLE_ON_HOPPER, RANDOM_ON_HOPPER * SAMPLE_ON_HOPPER as u64)
+        }
+        _ => (SAMPLE, u64::MAX),
     };
     let judge = Judge::new(&who, &parts).only(&chosen);
-    let judge = judge.seeded(0, most_random);
-    let mut judge = judge.sampled(match mode {
-        _ if all => 1,
-        Mode::Rung(rung) if Rung::HOPPER.contains(&rung) => SAMPLE_ON_HOPPER,
-        _ => SAMPLE,
-    });
+    let mut judge = judge.seeded(0, most_random).sampled(sample);
     suite(&mut judge, &device, &own);
     judge.report()
 }
