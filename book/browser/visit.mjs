@@ -29,10 +29,12 @@ const findings = [];
 const MOST_BYTES = 3e6; // of a page with all that it loads
 let largest = { bytes: 0 };
 const looks = Object.keys(widths).flatMap((width) => Object.keys(themes).map((theme) => [width, theme]));
-// Each prediction is judged once, a quarter of them at each width in each theme.
+// What reacts is used at each width and in each theme, by two of the visits. Each prediction is judged by one of the two.
+const using = [["desktop", "light"], ["phone", "navy"]].map(String);
 const asking = pages.filter((file) => readFileSync(join(html, file), "utf8").includes("data-questions"));
-const judged = (visit) => asking.filter((_, index) => index % looks.length === visit).map((file) => ({ name: `prediction: ${file}`, file, use: prediction }));
-const visits = looks.map(([width, theme], index) => visit(width, theme, [...interactive, ...judged(index)]));
+const judged = (use) => asking.filter((_, index) => index % using.length === use).map((file) => ({ name: `prediction: ${file}`, file, use: prediction }));
+const reacting = (look) => (using.includes(String(look)) ? [...interactive, ...judged(using.indexOf(String(look)))] : []);
+const visits = looks.map((look) => visit(...look, reacting(look)));
 for (const use of await Promise.all(visits)) await use(); // one after the other: how long a page computes is printed
 await browser.close();
 
