@@ -351,6 +351,21 @@ fn an_address_in_a_32_bit_register_wraps() {
 }
 
 #[test]
+fn policies_of_the_cache_change_nothing() {
+    for policy in [
+        "createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %d6, 0.5;",
+        "createpolicy.range.global.L2::evict_last.b64 %d6, [%d4], 64, 128;",
+        "mov.u64 %d7, 1;\ncreatepolicy.cvt.L2.b64 %d6, %d7;",
+    ] {
+        let body = format!(
+            "mov.u64 %d4, %d30;\n{policy}\nst.global.L2::cache_hint.u32 [%d4], {{a}}, %d6;\n\
+             red.global.add.L2::cache_hint.u32 [%d4], 3, %d6;\nld.global.nc.L1::no_allocate.L2::cache_hint.u32 {{d}}, [%d4], %d6;"
+        );
+        assert_eq!(run(&body, U32, &[U32], &[vec![77]]), [80], "{policy}");
+    }
+}
+
+#[test]
 fn guards_and_tables() {
     check(
         "mov.u32 {d}, 3;\nsetp.lt.s32 %p4, {a}, 2;\n@%p4 mov.u32 {d}, 4;\n@!%p4 add.u32 {d}, {d}, {a};",

@@ -19,6 +19,17 @@ impl<'a> Lowering<'a> {
         match base {
             "mov" => self.mov(mods, operands),
             "cvt" => self.cvt(mods, operands),
+            // Policies of the L2 cache have no effect here.
+            "createpolicy" => {
+                mods.take("b64").then_some(())?;
+                mods.parts.clear();
+                operands.ignore();
+                Some(Op::Move {
+                    wide: true,
+                    d: self.target(operands.get(0)?, true)?,
+                    a: self.constant(Constant::Wide(0)),
+                })
+            }
             "cvta" => {
                 let to_space = mods.take("to");
                 let space = mods.choose(memory_space)?;

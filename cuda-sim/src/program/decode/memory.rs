@@ -28,6 +28,10 @@ impl<'a> Lowering<'a> {
             mods.take(scope);
         }
         while mods.choose(is_cache_hint).is_some() {}
+        let operands = match mods.take("L2::cache_hint") {
+            true => operands.without_last()?,
+            false => operands,
+        };
         match base {
             "ld" | "ldu" => {
                 let mut d = [None; 4];

@@ -48,9 +48,8 @@ impl<'a> Lowering<'a> {
             | "dp2a" | "mul24" | "mad24" | "bmsk" | "szext" | "addc" | "subc" | "madc" | "sqrt"
             | "rcp" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp"
             | "fns" | "vabsdiff2" | "vabsdiff4" => self.arithmetic(base, &mut mods, operands),
-            "mov" | "cvt" | "cvta" | "mapa" | "selp" | "slct" | "setp" | "set" | "isspacep" => {
-                self.data(base, &mut mods, operands)
-            }
+            "mov" | "cvt" | "cvta" | "mapa" | "selp" | "slct" | "setp" | "set" | "isspacep"
+            | "createpolicy" => self.data(base, &mut mods, operands),
             "ld" | "ldu" | "st" | "atom" | "red" => {
                 let op = self.memory(base, &mut mods, operands);
                 match instruction.used_bytes {

@@ -290,6 +290,13 @@ impl<'o, 'a> Operands<'o, 'a> {
         self.items.get(at)
     }
 
+    /// All but the last, which has no effect here.
+    pub(super) fn without_last(self) -> Option<Operands<'o, 'a>> {
+        self.ignore();
+        let (_, items) = self.items.split_last()?;
+        Some(Operands { items, ..self })
+    }
+
     /// For an instruction without effect here.
     pub(super) fn ignore(&self) {
         self.used.set(self.items.len());
