@@ -97,7 +97,7 @@ impl PtxFile {
 }
 
 /// The beginning of the name in the disk cache of a PTX text with a resource report.
-pub const REPORT: &str = "report-";
+pub const REPORT: &str = "resources-";
 
 /// PTX of a unit that is not committed, opened by a resource report as a committed file is.
 ///

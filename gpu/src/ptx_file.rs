@@ -10,7 +10,7 @@
 //!
 //! Registers are 32-bit and per thread; spills and static shared memory are bytes, spills per
 //! thread. `, frame 64` at the end is local memory per thread, spilled registers with it; no frame
-//! stands there if none is left.
+//! stands there if none is left. `, setmaxnreg ignored` comes last, if the compiler says so.
 
 use std::fmt;
 
@@ -34,6 +34,9 @@ pub struct Resources {
     /// Local memory per thread, bytes: arrays that are not kept in
     /// registers, and spilled registers.
     pub frame: u32,
+    /// `setmaxnreg` has no effect: the compiler does not see that its registers
+    /// suffice.
+    pub ignores_setmaxnreg: bool,
 }
 
 impl fmt::Display for Resources {
@@ -43,12 +46,17 @@ impl fmt::Display for Resources {
         write!(f, "spill stores {}, ", self.spill_stores)?;
         write!(f, "spill loads {}, ", self.spill_loads)?;
         write!(f, "shared {}", self.shared)?;
-        match self.frame {
-            0 => Ok(()),
-            frame => write!(f, ", frame {frame}"),
+        if self.frame > 0 {
+            write!(f, ", frame {}", self.frame)?;
+        }
+        match self.ignores_setmaxnreg {
+            true => write!(f, ", {SETMAXNREG_IGNORED}"),
+            false => Ok(()),
         }
     }
 }
+
+const SETMAXNREG_IGNORED: &str = "setmaxnreg ignored";
 
 /// The header of a file, before its resource report.
 pub(crate) fn header(unit: &Unit) -> String {
@@ -110,6 +118,7 @@ fn resources_of_line(line: &str) -> Option<Resources> {
         spill_loads: number("spill loads")?,
         shared: number("shared")?,
         frame: number("frame").unwrap_or(0),
+        ignores_setmaxnreg: line.ends_with(SETMAXNREG_IGNORED),
     })
 }
 
@@ -120,6 +129,8 @@ fn resources_of_line(line: &str) -> Option<Resources> {
 pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> {
     let mut kernels: Vec<Resources> = Vec::new();
     let mut function = String::new();
+    // The note names no kernel: it counts for all that have the instruction.
+    let ignores_setmaxnreg = log.contains("'setmaxnreg' ignored");
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
             kernels.push(Resources {
@@ -130,6 +141,7 @@ pub(crate) fn resources_of_log(log: &str, architecture: &str) -> Vec<Resources> 
                 spill_loads: 0,
                 shared: 0,
                 frame: 0,
+                ignores_setmaxnreg,
             });
         } else if let Some((_, name)) = line.split_once("Function properties for ") {
             function = name.trim().to_owned();
@@ -207,5 +219,16 @@ ptxas info    : Used 12 registers, used 1 barriers, 360 bytes cmem[0]
         );
         assert_eq!(resources(&text), written);
         assert_eq!(key(&text), Some("abc"));
+    }
+
+    #[test]
+    fn an_instruction_that_the_assembler_ignores_is_noted() {
+        let note = "ptxas info    : (C7507) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register \
+                    requirements.\n";
+        let reports = resources_of_log(&format!("{note}{LOG}"), "sm_90a");
+        let line =
+            "sm_90a f: registers 12, spill stores 0, spill loads 0, shared 0, setmaxnreg ignored";
+        assert_eq!(reports[0].to_string(), line);
+        assert_eq!(resources(&format!("// {line}\n")), reports[..1]);
     }
 }

@@ -178,6 +178,7 @@ fn report(device: &Device, head_dim: usize, tile: Tile) -> Result<Option<Resourc
             frame: report.frame,
             spill_stores: report.spill_stores,
             spill_loads: report.spill_loads,
+            ignores_setmaxnreg: report.ignores_setmaxnreg,
         })
     });
     let capability = u32::try_from(10 * major + minor).unwrap_or(0);

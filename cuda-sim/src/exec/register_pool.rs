@@ -26,7 +26,10 @@ impl RegisterPool {
             .resize(warps, kernel.registers_at_launch(warps));
         self.free = 0;
         self.is_known = kernel.registers() > 0;
-        self.is_used = kernel.bounds_registers;
+        let is_ignored = kernel
+            .resources
+            .is_some_and(|report| report.ignores_setmaxnreg);
+        self.is_used = kernel.bounds_registers && !is_ignored;
     }
 
     /// What is wrong with a number of registers that a warp asks for. Without the compiler's

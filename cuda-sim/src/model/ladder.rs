@@ -330,6 +330,7 @@ fn public_rung<'a>(device: &Device, text: &'a str) -> (&'a str, Times) {
             frame: next(),
             spill_stores: next(),
             spill_loads: next(),
+            ignores_setmaxnreg: false,
         };
         // The newest that is not above the device's.
         if report.architecture <= device.capability.number {

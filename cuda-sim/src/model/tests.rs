@@ -27,6 +27,7 @@ fn resources(registers: u32, spills: u32) -> Option<Resources> {
         frame: spills,
         spill_stores: spills,
         spill_loads: 2 * spills,
+        ignores_setmaxnreg: false,
     })
 }
 

@@ -6,7 +6,8 @@
 //! // sm_90 transpose: registers 32, spill stores 0, spill loads 0, shared 4224, frame 64
 //! ```
 //!
-//! No frame stands there if no local memory is left.
+//! No frame stands there if no local memory is left. `, setmaxnreg ignored` comes last, if the
+//! assembler says so.
 
 /// Registers and spills of a kernel, compiled by `ptxas` for one architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct Resources {
     pub spill_stores: u32,
     /// Bytes of registers loaded back, per thread.
     pub spill_loads: u32,
+    /// `setmaxnreg` has no effect, because the assembler cannot tell that the registers would
+    /// suffice.
+    pub ignores_setmaxnreg: bool,
 }
 
 /// The report on `kernel` for the newest architecture that is not above `capability`, if there is
@@ -43,8 +47,13 @@ fn line_of(line: &str, kernel: &str) -> Option<Resources> {
         frame: 0,
         spill_stores: 0,
         spill_loads: 0,
+        ignores_setmaxnreg: false,
     };
     for figure in figures.split(", ") {
+        if figure == "setmaxnreg ignored" {
+            resources.ignores_setmaxnreg = true;
+            continue;
+        }
         let (name, number) = figure.rsplit_once(' ')?;
         let number: u32 = number.parse().ok().filter(|&n| n < 1 << 24)?;
         match name {
@@ -95,6 +104,14 @@ mod tests {
             (turing.frame, find(PTX, "sum", 80).map(|r| r.frame)),
             (24, Some(0))
         );
+    }
+
+    #[test]
+    fn what_the_assembler_ignores_is_known() {
+        let text = "// sm_90a f: registers 154, spill stores 0, spill loads 0, shared 0, setmaxnreg ignored\n";
+        let report = find(text, "f", 90).expect("a report");
+        assert_eq!((report.registers, report.ignores_setmaxnreg), (154, true));
+        assert!(!find(PTX, "sum", 90).expect("a report").ignores_setmaxnreg);
     }
 
     #[test]
