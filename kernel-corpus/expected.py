@@ -359,6 +359,8 @@ EXPECTED = {
     "copy_async_empty_group": [(1, "f32", [100 * (t | 1) + (t & 30) for t in range(32)])],
     "copy_async_own_element": [(1, "f32", [2 * i for i in range(128)])],
     "copy_async_two_roles": [(1, "f32", [sum(32 * row + 31 - t for row in range(4)) for t in range(32)])],
+    "matrix_moved_rows_not_filled": [(1, "u16", list(range(40)))],
+    "matrix_rows_not_filled": [(2, "f32", product(lambda i, k: 16 * i + k, lambda k, j: 16 * j + k, 11, 6, 16))],
     "matrix_product": [(2, "f32", product(lambda i, k: 16 * i + k, lambda k, j: 16 * j + k, 16, 8, 16))],
     "binary_search": [(1, "i32", [min(sum(x < 2 * t - 3 for x in range(50)), 50) for t in range(32)])],
 }

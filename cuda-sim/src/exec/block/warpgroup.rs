@@ -5,17 +5,19 @@
 //! each of them, and each one's rows of A to itself. Then the product is computed for all four.
 
 use super::{Block, BlockFault, State, fault};
+use crate::exec::checks::accesses::Checks;
 use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::checks::engines::Engine;
+use crate::exec::checks::unwritten_bytes::{Lines, UnsetLoad};
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{OtherSide, WarpFault};
 use crate::exec::lane_mask::FULL;
 use crate::exec::operations::dispatch::Handlers;
-use crate::exec::operations::mma::warpgroup::descriptor::Descriptor;
+use crate::exec::operations::mma::warpgroup::descriptor::{Descriptor, Major};
 use crate::exec::operations::mma::warpgroup::{self, BeyondShared};
 use crate::exec::operations::predicate::condition;
 use crate::fault::FaultKind;
-use crate::program::op::{Op, WarpgroupProduct};
+use crate::program::op::{MemorySpace, Op, WarpgroupProduct};
 use crate::program::{Kernel, Source};
 use crate::tensor_map::Swizzle;
 
@@ -175,8 +177,9 @@ impl Block {
         let operation = worker
             .checks
             .begin_async(engine, first..first + WARPS, (pc, 0));
-        self.read_operands(kernel, worker, product, operation, first, pc)?;
-        for w in first..first + WARPS {
+        let unset = self.read_operands(kernel, worker, product, operation, first, pc)?;
+        for (w, rows) in (first..).zip(&unset.rows) {
+            self.warps[w].follow_unset_product(product, accumulators, rows, &unset.columns);
             let begun = self.warps[w].begin_product(kernel, product, pc, operation);
             begun.map_err(|fault| BlockFault {
                 fault,
@@ -188,7 +191,7 @@ impl Block {
         Ok(())
     }
 
-    /// Checks what a product reads of shared memory.
+    /// Checks what a product reads of shared memory. Returns what of it nobody wrote.
     fn read_operands(
         &mut self,
         kernel: &Kernel,
@@ -197,7 +200,11 @@ impl Block {
         operation: AsyncOperation,
         first: usize,
         pc: u32,
-    ) -> Result<(), BlockFault> {
+    ) -> Result<UnsetOperands, BlockFault> {
+        let mut unset = UnsetOperands {
+            rows: [[None; 16]; WARPS],
+            columns: vec![None; product.columns.into()],
+        };
         let warp = self.warps[first].active(kernel, FULL, pc);
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         for (name, r, major, rows) in warpgroup::shared_operands(product) {
@@ -210,14 +217,25 @@ impl Block {
                 checks.access_for(&operation, reader..reader + warps);
                 let tiles = &mut worker.matrix_unit.tiles;
                 let rows = part * rows..(part + 1) * rows;
-                let ranges: Vec<_> = tiles.ranges(product, &descriptor, major, rows).collect();
+                let ranges: Vec<_> = tiles
+                    .ranges(product, &descriptor, major, rows.clone())
+                    .collect();
                 let read = checks.async_read(&warp, memory, &operation, ranges.iter().cloned());
-                read.map_err(|trap| BlockFault {
+                let is_written = read.map_err(|trap| BlockFault {
                     fault: WarpFault::new(*trap, pc, FULL),
                     warp: reader as u32,
                     block: None,
                     missing: None,
                 })?;
+                if !is_written {
+                    let lines = match name {
+                        "A" => &mut unset.rows[part][..],
+                        _ => &mut unset.columns[..],
+                    };
+                    for (line, row) in lines.iter_mut().zip(rows) {
+                        *line = unset_element(checks, product, &descriptor, major, row, pc);
+                    }
+                }
                 let other = |bytes| checks.shared.other_swizzle(bytes, descriptor.swizzle);
                 if let Some((copy, swizzle)) = ranges.into_iter().find_map(other) {
                     let what = other_swizzle(name, &descriptor, swizzle, kernel.source_of(copy));
@@ -226,8 +244,38 @@ impl Block {
                 }
             }
         }
-        Ok(())
+        Ok(unset)
     }
+}
+
+/// What a product reads although nobody wrote it.
+struct UnsetOperands {
+    /// Of an A in shared memory, those of each warp.
+    rows: [Lines<16>; WARPS],
+    columns: Vec<Option<UnsetLoad>>,
+}
+
+/// An element that nobody wrote in a row of A, or a column of B, which is its row.
+fn unset_element(
+    checks: &Checks<'_>,
+    product: &WarpgroupProduct,
+    descriptor: &Descriptor,
+    major: Major,
+    row: usize,
+    pc: u32,
+) -> Option<UnsetLoad> {
+    let bytes = product.factors.bits() / 8;
+    let mut elements = (0..product.depth()).map(|k| descriptor.address(major, row, k, bytes));
+    let is_unset = |at: &u64| (*at..at + bytes as u64).any(|at| !checks.shared.is_written(at));
+    let at = elements.find(is_unset)?;
+    let copied = checks.copied_from(0, MemorySpace::Shared, at, 0);
+    Some(copied.unwrap_or(UnsetLoad {
+        pc,
+        space: MemorySpace::Shared,
+        at,
+        bytes: bytes as u32,
+        computed: false,
+    }))
 }
 
 /// The fault of warp `w`, which waits at `pc` for the others of its warpgroup.

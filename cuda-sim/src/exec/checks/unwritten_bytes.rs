@@ -34,6 +34,9 @@ pub(crate) struct LoadedPlace {
     pub unset: u32,
 }
 
+/// Rows of a factor A, or columns of B, that have an unset element, with its load.
+pub(crate) type Lines<const N: usize> = [Option<UnsetLoad>; N];
+
 impl Checks<'_> {
     /// Checks a load of which all bytes are used at once, so that all must have been written.
     pub(crate) fn load_written(

@@ -77,7 +77,7 @@ fn load(
         part.must_be_own("ldmatrix")?;
         if worker.checks.enabled {
             let (checks, checked) = worker.checked(access, &part);
-            checks.load_written(warp, checked)?;
+            checks.load(warp, checked)?;
         }
         let deltas = &worker.patterns[access.site as usize].deltas.0;
         for lane in lanes(part.mask) {

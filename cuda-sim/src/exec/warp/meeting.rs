@@ -49,8 +49,16 @@ impl Warp {
         if ready != 0 && op.accesses_matrix() {
             self.sync(worker, ready, &members);
             let mut warp = self.active(step.kernel, ready, pc);
-            matrix_rows::execute(&mut warp, worker, op)
-                .map_err(|trap| WarpFault::new(*trap, pc, ready))?;
+            let result = matrix_rows::execute(&mut warp, worker, op);
+            let loaded = worker.checks.loaded.take();
+            result.map_err(|trap| WarpFault::new(*trap, pc, ready))?;
+            match (op, loaded) {
+                (Op::MatrixLoad(rows), Some(loaded)) => {
+                    self.note_unset_rows(worker, step, rows, &loaded);
+                }
+                (Op::MatrixStore(rows), _) => self.store_unset_rows(worker, step, rows),
+                _ => {}
+            }
         } else if ready != 0 {
             self.exchange(worker, step.handlers, op, ready, mask, &members)
                 .map_err(|(kind, lane)| step.fault_of_lane(kind, lane))?;

@@ -377,13 +377,17 @@ impl Warp {
                         worker.copies.bulk.commit(self.number, mask);
                     }
                 }
-                Op::BulkWait { newest } => {
+                Op::BulkWait { newest, only_reads } => {
                     let warp = self.active(kernel, mask, pc);
-                    bulk_copy::wait(&warp, worker, *newest);
+                    bulk_copy::wait(&warp, worker, *newest, *only_reads);
                 }
                 Op::WarpgroupProduct(_) => return self.come_to_product(worker, step, fragment),
                 between_lanes!() | matrix_operations!() => {
                     if !self.meet(worker, step, fragment)? {
+                        return Ok(None);
+                    }
+                    if !OBSERVED && self.loaded_unset.is_some() {
+                        self.put(fragment.at(pc + 1));
                         return Ok(None);
                     }
                 }

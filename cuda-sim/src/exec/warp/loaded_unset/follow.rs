@@ -9,7 +9,8 @@ use crate::exec::operations::predicate::condition;
 use crate::exec::registers::Registers;
 use crate::program::analysis::byte_flow::{depends_on_values, recipes};
 use crate::program::op::{
-    Access, Address, Condition, IntBinary, Logic, MemorySpace, Op, R, Use, on_registers,
+    Access, Address, Condition, IntBinary, LeftFactor, Logic, MemorySpace, Op, R, Use,
+    WarpgroupProduct, on_registers,
 };
 
 impl LoadedUnset {
@@ -122,9 +123,19 @@ impl LoadedUnset {
             }
             Op::Accumulators(accumulators) => {
                 let using = mask & condition(registers, accumulators.adds);
-                let mut used = accumulators.registers().iter();
-                used.try_for_each(|r| self.uses(*r, using))?;
-                self.spread(op, mask, None);
+                self.spread(op, mask & !using, None);
+            }
+            Op::MatrixProduct(product) => self.product(&product),
+            Op::MatrixProduct64(product) => self.product64(&product),
+            // Its sums follow when all warps have come (`follow_unset_product`).
+            Op::WarpgroupProduct(WarpgroupProduct { a, b, .. }) => {
+                self.uses(b, mask)?;
+                if let LeftFactor::Shared(descriptor) = a {
+                    self.uses(descriptor, mask)?;
+                }
+            }
+            Op::MatrixStore(matrices) => {
+                self.uses(matrices.address.base, matrices.row_lanes(mask))?;
             }
             _ if matches!(op, on_registers!()) => self.compute(registers, op, mask),
             _ => {

@@ -5,7 +5,8 @@
 //! registers the lanes in which it is unset, with the place of the load. It follows the bytes
 //! through operations (`byte_flow`), with the values of the other operands: a shift by a register
 //! moves them, a mask clears them. The report comes when a lane uses one: as an address or a
-//! condition of control, for other lanes, in a product of matrices, in an atomic operation.
+//! condition of control, for other lanes, in an atomic operation. Products of matrices pass them on
+//! to the rows and columns that they concern (`matrices`).
 //!
 //! A store copies the bytes: they are unset in its target, too. But device memory is where results
 //! go: a store to it of no set byte is a use, and one of a computed number of which a byte is
@@ -15,6 +16,7 @@
 //! Registers that may be used before they are set are another matter: `unset_registers`.
 
 mod follow;
+mod matrices;
 mod unset;
 
 use self::unset::{Found, Unset, first_use, set, slot};
