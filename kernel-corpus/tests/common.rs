@@ -12,10 +12,6 @@ pub const SEEDS: std::ops::Range<u64> = 0..20;
 /// Those of the short tests.
 pub const FEW_SEEDS: std::ops::Range<u64> = 0..5;
 
-/// A kernel whose defect is not found. A bulk store counts as the thread's own store, made when it
-/// begins, so that its thread seems to see it.
-pub const NOT_FOUND: &str = "bug_global_race_bulk_store_read_back.cu";
-
 /// Instructions that a warp may run: more than any needs, and few enough for endless loops to end
 /// soon.
 pub const BUDGET: u64 = 1 << 18;

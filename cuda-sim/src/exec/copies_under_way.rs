@@ -28,7 +28,7 @@ impl CopiesUnderWay {
     pub(crate) fn start(&mut self, warps: usize) {
         self.warps.clear();
         self.warps.resize(warps, WarpCopies::default());
-        self.bulk.0.clear();
+        self.bulk = BulkGroups::default();
     }
 
     pub(crate) fn begin(&mut self, warp: usize) {
@@ -60,33 +60,49 @@ impl CopiesUnderWay {
     }
 }
 
-/// Bulk groups of each thread that has some: what the checks must know of them.
+/// Bulk groups: what the checks must know of copies to device memory.
 #[derive(Default)]
-pub(crate) struct BulkGroups(HashMap<u32, ThreadGroups>);
-
-#[derive(Default)]
-struct ThreadGroups {
-    /// The last copy that is in no group.
-    begun: Option<AsyncOperation>,
-    /// The last copy of each group, the oldest group first.
-    groups: VecDeque<Option<AsyncOperation>>,
+pub(crate) struct BulkGroups {
+    /// What the copies read of shared memory.
+    pub reads: Groups,
+    /// What they write to device memory, which may come later.
+    pub writes: Groups,
 }
 
 impl BulkGroups {
-    /// The thread begins a copy to device memory.
-    pub(crate) fn begin(&mut self, thread: u32, copy: AsyncOperation) {
-        self.0.entry(thread).or_default().begun = Some(copy);
-    }
-
     /// What the lanes in `mask` of a warp have begun becomes a group of each.
     pub(crate) fn commit(&mut self, warp: usize, mask: u32) {
+        self.reads.commit(warp, mask);
+        self.writes.commit(warp, mask);
+    }
+}
+
+/// Groups of each thread that has some.
+#[derive(Default)]
+pub(crate) struct Groups(HashMap<u32, ThreadGroups>);
+
+#[derive(Default)]
+struct ThreadGroups {
+    /// The last operation that is in no group.
+    begun: Option<AsyncOperation>,
+    /// The last operation of each group, the oldest group first.
+    groups: VecDeque<Option<AsyncOperation>>,
+}
+
+impl Groups {
+    /// The thread begins an operation.
+    pub(crate) fn begin(&mut self, thread: u32, operation: AsyncOperation) {
+        self.0.entry(thread).or_default().begun = Some(operation);
+    }
+
+    fn commit(&mut self, warp: usize, mask: u32) {
         for lane in lanes(mask) {
             let thread = self.0.entry(thread(warp, lane as u32)).or_default();
             thread.groups.push_back(thread.begun.take());
         }
     }
 
-    /// Ends the groups of a thread but the `newest` last ones. Returns the last copy that ends.
+    /// Ends the groups of a thread but the `newest` last ones. Returns the last operation that ends.
     pub(crate) fn wait(&mut self, thread: u32, newest: u32) -> Option<AsyncOperation> {
         let groups = &mut self.0.get_mut(&thread)?.groups;
         let ended = groups.len().saturating_sub(newest as usize);

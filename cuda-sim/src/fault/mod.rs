@@ -400,12 +400,14 @@ pub enum Agent {
 pub struct WaitedBarrier {
     /// Its array and place in it, if that is known; else its address.
     pub name: String,
-    /// Arrivals that the phase waits for.
+    /// Arrivals that the phase has had.
     pub arrivals: u32,
     /// Arrivals of each phase.
     pub of: u32,
     /// Bytes that the phase waits for; negative if more have come than were announced.
-    pub bytes: i32,
+    pub missing_bytes: i64,
+    /// Bytes that the phase was told to expect. `None` without checks, which count them.
+    pub expected_bytes: Option<u64>,
     /// Parity of the phase that is not over.
     pub parity: u32,
     /// Warps that wait.

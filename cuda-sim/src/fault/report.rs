@@ -70,7 +70,7 @@ impl Fault {
         match (&self.kind, &self.missing) {
             (FaultKind::Race(_), Some(MissingThreads::Past(barrier))) => {
                 format!(
-                    "{}: it stands in a branch or loop that they do not take alike",
+                    "{}: it stands in a branch or loop that not all of them take",
                     not_all_come(barrier)
                 )
             }
@@ -146,17 +146,21 @@ pub(super) fn waited_for(barriers: &[WaitedBarrier]) -> String {
             name,
             arrivals,
             of,
-            bytes,
+            missing_bytes,
+            expected_bytes,
             parity,
             warps,
         } = barrier;
         let warps: Vec<String> = warps.iter().map(u32::to_string).collect();
-        let bytes = match bytes {
-            ..0 => format!("has {} bytes too many", bytes.unsigned_abs()),
-            _ => format!("{bytes} bytes"),
+        let bytes = match (expected_bytes, missing_bytes) {
+            (Some(expected), missing) => {
+                format!("{} of {expected} bytes", *expected as i64 - missing)
+            }
+            (None, ..0) => format!("{} bytes too many", missing_bytes.unsigned_abs()),
+            (None, _) => format!("lacks {missing_bytes} bytes"),
         };
         format!(
-            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} lacks {arrivals} of {of} arrivals and {bytes}",
+            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} has {arrivals} of {of} arrivals and {bytes}",
             warps.join(", ")
         )
     };
@@ -229,6 +233,11 @@ impl FaultKind {
             FaultKind::UninitialisedRead(_) => "an array of a thread is read where it was not set",
             FaultKind::UninitialisedRegister => {
                 "a variable is used that has no value on the way here; give it one where it is declared"
+            }
+            FaultKind::Race(race)
+                if race.other.by == Agent::BulkCopy && race.access.space == MemoryKind::Global =>
+            {
+                "what a bulk copy writes to device memory is there when its thread has run cp.async.bulk.wait_group, without .read; then a barrier must tell the others"
             }
             FaultKind::Race(Race {
                 other:
@@ -338,11 +347,13 @@ impl FaultKind {
                 "setmaxnreg takes a multiple of 8 from 24 to 256: dec at most what the threads have, inc at least that"
             }
             FaultKind::Deadlock { barriers }
-                if barriers.iter().any(|b| b.arrivals == 0 && b.bytes > 0) =>
+                if barriers
+                    .iter()
+                    .any(|b| b.arrivals == b.of && b.missing_bytes > 0) =>
             {
                 "fewer bytes were copied than expect_tx announced, or a copy completes its bytes on another barrier"
             }
-            FaultKind::Deadlock { barriers } if barriers.iter().any(|b| b.bytes < 0) => {
+            FaultKind::Deadlock { barriers } if barriers.iter().any(|b| b.missing_bytes < 0) => {
                 "more bytes were copied than expect_tx announced: the phase ends when both are equal"
             }
             FaultKind::Deadlock { .. } => {

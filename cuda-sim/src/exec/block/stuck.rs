@@ -53,7 +53,7 @@ impl Block {
         let faults = found.filter_map(|(engine, issue)| {
             let Issue { pc, thread, block } = issue;
             let kind = match engine {
-                Engine::Products { .. } => return None,
+                Engine::Products { .. } | Engine::BulkWrites { .. } => return None,
                 Engine::BulkGroups { .. } | Engine::Barrier(_) => FaultKind::UnfinishedBulkCopy,
                 Engine::Visitor { .. } => {
                     let [x, y, z] = self.index;
@@ -112,7 +112,7 @@ impl Block {
         let kind = match kernel.code[pc as usize].op {
             Op::SetMaxRegisters { count, .. } => worker.registers.exhausted(count.into()),
             _ => FaultKind::Deadlock {
-                barriers: mbarrier::waited_for(&worker.memory, &self.phase_waits(kernel)),
+                barriers: mbarrier::waited_for(worker, &self.phase_waits(kernel)),
             },
         };
         fault(w, pc, mask, kind, None)

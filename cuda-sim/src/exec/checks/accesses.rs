@@ -250,9 +250,15 @@ impl Checks<'_> {
         &mut self,
         warp: &mut ActiveWarp<'_>,
         checked: CheckedAccess<'_>,
+        counts: &[u64; 32],
     ) -> Result<(), Trap> {
         let who = accessor(warp, false);
-        for lane in lanes(checked.part.mask) {
+        let place = |lane: usize| (checked.address(lane), counts[lane]);
+        let is_first = |lane: &usize| {
+            (0..*lane)
+                .all(|other| checked.part.mask >> other & 1 == 0 || place(other) != place(*lane))
+        };
+        for lane in lanes(checked.part.mask).filter(is_first) {
             let seen = checked.lane_access(lane as u32, true);
             self.bytes(warp, checked.memory, who, seen, &mut || false)?;
         }
@@ -535,9 +541,8 @@ impl Checks<'_> {
         } = match seen.space {
             MemorySpace::Shared => self.shared.clocks.side_of(other),
             _ => SharedSide {
-                side: other.side,
-                by: Agent::Thread,
                 is_here: other.side.block == Some(self.device.records.number()),
+                ..self.shared.clocks.device_side_of(other)
             },
         };
         let kind = FaultKind::Race(Race {

@@ -48,9 +48,22 @@ impl Engine {
     /// What its operations are called.
     pub(crate) fn agent(self) -> Agent {
         match self {
-            Engine::Barrier(_) | Engine::BulkGroups { .. } => Agent::BulkCopy,
+            Engine::Barrier(_) | Engine::BulkGroups { .. } | Engine::BulkWrites { .. } => {
+                Agent::BulkCopy
+            }
             Engine::Products { .. } => Agent::Product,
             Engine::Visitor { .. } => Agent::Thread,
+        }
+    }
+}
+
+impl AsyncOperation {
+    /// Who accesses device memory for it, and the number in the place of a lane; without a place,
+    /// the thread that has begun it.
+    pub(super) fn accessor_or(&self, thread: Accessor, lane: u32) -> (Accessor, u32) {
+        match self.place {
+            Some((warp, number)) => (Accessor { warp, ..thread }, number),
+            None => (thread, lane),
         }
     }
 }
@@ -64,6 +77,9 @@ impl Checks<'_> {
         issuers: Range<usize>,
         (pc, lane): (u32, u32),
     ) -> AsyncOperation {
+        if let Engine::BulkWrites { .. } = engine {
+            self.device.begin_bulk_write();
+        }
         let place = self.shared.clocks.begin_async(engine, issuers, (pc, lane));
         self.operation(engine, pc, place)
     }
@@ -139,15 +155,28 @@ impl Checks<'_> {
         }
     }
 
-    /// It reads these bytes of shared memory, in whole words.
+    /// It reads these bytes of shared memory, in whole words. True if all of them were written.
     pub(crate) fn async_read(
         &mut self,
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
         operation: &AsyncOperation,
         ranges: impl IntoIterator<Item = Range<u64>>,
+    ) -> Result<bool, Trap> {
+        let unwritten = self.async_access(warp, memory, operation, ranges, Access::Read)?;
+        Ok(unwritten.is_none())
+    }
+
+    /// The same, if they all must have been written.
+    pub(crate) fn async_read_written(
+        &mut self,
+        warp: &ActiveWarp<'_>,
+        memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
+        bytes: Range<u64>,
     ) -> Result<(), Trap> {
-        self.async_access(warp, memory, operation, ranges, Access::Read)
+        let unwritten = self.async_access(warp, memory, operation, [bytes], Access::Read)?;
+        all_written(warp, memory, unwritten)
     }
 
     /// It writes these bytes of shared memory, in whole words. Reads that were noted must be on
@@ -160,6 +189,7 @@ impl Checks<'_> {
         ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), Trap> {
         self.async_access(warp, memory, operation, ranges, Access::Write)
+            .map(|_| ())
     }
 
     /// It updates these bytes of shared memory, in whole words, each element atomically: as for
@@ -172,11 +202,13 @@ impl Checks<'_> {
         bytes: Range<u64>,
     ) -> Result<(), Trap> {
         for access in [Access::UpdateRead, Access::UpdateWrite] {
-            self.async_access(warp, memory, operation, [bytes.clone()], access)?;
+            let unwritten = self.async_access(warp, memory, operation, [bytes.clone()], access)?;
+            all_written(warp, memory, unwritten)?;
         }
         Ok(())
     }
 
+    /// The first word that it reads although nobody wrote it.
     fn async_access(
         &mut self,
         warp: &ActiveWarp<'_>,
@@ -184,39 +216,39 @@ impl Checks<'_> {
         operation: &AsyncOperation,
         ranges: impl IntoIterator<Item = Range<u64>>,
         access: Access,
-    ) -> Result<(), Trap> {
+    ) -> Result<Option<usize>, Trap> {
         let write = matches!(access, Access::Write | Access::UpdateWrite);
         let mut ranges = ranges.into_iter();
         let Some((place, number)) = operation.place else {
             if write {
                 ranges.for_each(|bytes| self.shared.mark_written(bytes));
             }
-            return Ok(());
+            return Ok(None);
         };
         let who = Accessor {
             warp: place,
             pc: operation.pc,
             sync: matches!(access, Access::UpdateRead | Access::UpdateWrite),
         };
-        let mut last = None;
-        let mut access = |bytes| {
+        let (mut last, mut unwritten) = (None, None);
+        let mut access = |mut bytes: Range<u64>| {
             let shared = &mut self.shared;
-            shared.access_range(who, number, bytes, write, &mut last)
+            loop {
+                match shared.access_range(who, number, bytes.clone(), write, &mut last) {
+                    Err((word, RangeProblem::Unwritten)) => {
+                        unwritten.get_or_insert(word);
+                        bytes.start = 4 * (word as u64 + 1);
+                    }
+                    result => break result,
+                }
+            }
         };
         let Err((word, problem)) = ranges.try_for_each(&mut access) else {
-            return Ok(());
+            return Ok(unwritten);
         };
-        let lane = warp.mask.trailing_zeros() & 31;
-        let seen = LaneAccess {
-            space: MemorySpace::Shared,
-            at: word as u64 * 4,
-            bytes: 4,
-            lane,
-            sharers: 1 << lane,
-            write,
-        };
+        let seen = word_seen(warp, word, write);
         let other = match problem {
-            RangeProblem::Unwritten => return Err(unwritten_fault(warp, memory, seen)),
+            RangeProblem::Unwritten => unreachable!("goes on behind such a word"),
             RangeProblem::Race(other) | RangeProblem::NoProxyFence(other) => other,
         };
         let mut race = self.race_of(operation.engine.agent(), warp, memory, seen, other);
@@ -245,5 +277,30 @@ impl Checks<'_> {
         let place = operation.place.map(|(place, _)| (place, operation.time));
         let clocks = &mut self.shared.clocks;
         clocks.complete_on_mbarrier(barrier, place, ends);
+    }
+}
+
+/// The fault of an operation that reads a word which nobody wrote, if there is one.
+fn all_written(
+    warp: &ActiveWarp<'_>,
+    memory: &BlockMemory<'_>,
+    unwritten: Option<usize>,
+) -> Result<(), Trap> {
+    unwritten.map_or(Ok(()), |word| {
+        let seen = word_seen(warp, word, false);
+        Err(unwritten_fault(warp, memory, seen))
+    })
+}
+
+/// An access to a word of shared memory, as reports name it.
+fn word_seen(warp: &ActiveWarp<'_>, word: usize, write: bool) -> LaneAccess {
+    let lane = warp.mask.trailing_zeros() & 31;
+    LaneAccess {
+        space: MemorySpace::Shared,
+        at: word as u64 * 4,
+        bytes: 4,
+        lane,
+        sharers: 1 << lane,
+        write,
     }
 }

@@ -152,6 +152,13 @@ impl DeviceMemoryChecks<'_> {
         }
     }
 
+    /// A bulk copy of the block begins to write.
+    pub(crate) fn begin_bulk_write(&mut self) {
+        if let Independence(proof) = &mut self.detector {
+            proof.begin_bulk_write();
+        }
+    }
+
     /// Puts the launch in doubt while blocks run at the same time: others may have got in the way.
     pub(crate) fn doubt(&mut self) {
         if let Independence(proof) = &mut self.detector {

@@ -120,6 +120,20 @@ impl RaceDetector {
         })
     }
 
+    /// As [`RaceDetector::write`], but nothing is recorded.
+    pub(crate) fn check_write(
+        &mut self,
+        judged: &Judged<'_>,
+        word: usize,
+        bytes: u32,
+        same: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Found> {
+        self.each_cell(&judged.records, word, bytes, &mut |cell| {
+            judged.check_write(cell, same)?;
+            judged.check_reads(cell)
+        })
+    }
+
     /// Does `one` with the cell of the word, or with those of some of its bytes.
     fn each_cell(
         &mut self,

@@ -13,8 +13,10 @@ pub(crate) enum Engine {
     Barrier(u64),
     /// Products of a warpgroup.
     Products { warpgroup: usize },
-    /// Copies in the bulk groups of a warp's threads.
+    /// Copies in the bulk groups of a warp's threads: what they read.
     BulkGroups { warp: usize },
+    /// What these copies write to device memory. It touches no shared memory.
+    BulkWrites { warp: usize },
     /// A warp of another block of the cluster, whose number in the launch is `block`.
     Visitor { block: u32, warp: usize },
 }
@@ -42,6 +44,8 @@ pub(crate) struct Issue {
 
 #[derive(Default)]
 struct Place {
+    /// An engine that accesses shared memory has it.
+    accesses_shared: bool,
     /// When its last operations began, the newest last.
     begun: VecDeque<u32>,
     /// Operations that it has begun, and the last of them.
@@ -77,6 +81,8 @@ impl Engines {
         if self.places.len() < place + 1 - self.first {
             self.places.push(Place::default());
         }
+        let accesses_shared = !matches!(engine, Engine::BulkWrites { .. });
+        self.places[place - self.first].accesses_shared |= accesses_shared;
         Some(place)
     }
 
@@ -130,17 +136,20 @@ impl Engines {
         self.first..self.first + self.places.len()
     }
 
-    /// The engines that have a place of their own, and their newest operation, if
-    /// that is later than `time` says.
+    /// The engines that have a place of their own and access shared memory, and their newest
+    /// operation, if that is later than `time` says.
     pub(super) fn newer_than(
         &self,
         time: impl Fn(usize) -> u32,
     ) -> impl Iterator<Item = (Engine, Issue)> {
         let newest = move |&(engine, place): &(Engine, usize)| {
             let Place {
-                begun, is_relaxed, ..
+                accesses_shared,
+                begun,
+                is_relaxed,
+                ..
             } = &self.places[place - self.first];
-            let is_open = *begun.back()? > time(place) && !is_relaxed;
+            let is_open = *accesses_shared && *begun.back()? > time(place) && !is_relaxed;
             let issue = self.newest_at(place)?;
             is_open.then_some((engine, issue))
         };
@@ -153,8 +162,8 @@ impl Engines {
         alone.then(|| self.places[place - self.first].issue)
     }
 
-    /// The latest time before the first operation that one who has `seen` these does not know:
-    /// `None` if it knows all.
+    /// The latest time before the first operation on shared memory that one who has `seen` these
+    /// does not know: `None` if it knows all.
     #[inline(always)]
     pub(super) fn known_until(&self, seen: &WarpTimes) -> Option<u32> {
         // Most kernels have no engines, and all barriers ask.
@@ -166,7 +175,10 @@ impl Engines {
 
     fn known_until_of_places(&self, seen: &WarpTimes) -> Option<u32> {
         let until = |(i, place): (usize, &Place)| {
-            let seen = seen[self.first + i];
+            let seen = match place.accesses_shared {
+                true => seen[self.first + i],
+                false => return None,
+            };
             let unknown = place.begun.iter().position(|&time| time > seen)?;
             // What came before the oldest that is told apart may not be known, either.
             match unknown == 0 && place.count as usize > MAX_BEGUN {

@@ -35,6 +35,9 @@ pub(crate) struct IndependenceProof {
     pub in_doubt: bool,
     /// Barriers of the whole block so far; the last number stands for all that follow.
     barriers: u16,
+    /// A bulk copy of the block has written: that may come later than the next barriers, so they
+    /// order nothing any more.
+    has_bulk_writes: bool,
 }
 
 impl IndependenceProof {
@@ -44,16 +47,24 @@ impl IndependenceProof {
             block: 0,
             in_doubt: false,
             barriers: 0,
+            has_bulk_writes: false,
         }
     }
 
     pub(crate) fn start_block(&mut self, number: u64) {
         self.block = number;
         self.barriers = 0;
+        self.has_bulk_writes = false;
     }
 
     pub(crate) fn pass_barrier(&mut self) {
-        self.barriers = self.barriers.saturating_add(1);
+        if !self.has_bulk_writes {
+            self.barriers = self.barriers.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn begin_bulk_write(&mut self) {
+        self.has_bulk_writes = true;
     }
 }
 

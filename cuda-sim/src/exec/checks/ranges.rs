@@ -1,13 +1,14 @@
 //! Checks of bytes in a row of device memory, which a thread reads or writes by a bulk copy.
 //!
-//! The thread that begins the copy counts as the one that accesses them: whoever is ordered behind
-//! the copy is ordered behind what that thread did before it.
+//! The thread that begins a load counts as the one that reads: whoever is ordered behind the copy
+//! is ordered behind what that thread did before it. What a store writes is its engine's.
 
 use crate::exec::access::owners::WordOwners;
 use crate::exec::access::pattern::Run;
 use crate::exec::active_warp::ActiveWarp;
 use crate::exec::block_memory::BlockMemory;
 use crate::exec::checks::accesses::{Checks, accessor};
+use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::checks::checked_access::LaneAccess;
 use crate::exec::checks::device_memory::{DeviceDetector, DeviceMemoryChecks};
 use crate::exec::checks::device_races::Judged;
@@ -17,6 +18,7 @@ use crate::exec::checks::independence::IndependenceProof;
 use crate::exec::checks::unwritten_bytes::unwritten_fault;
 use crate::exec::checks::vector_clock::BlockClocks;
 use crate::exec::lane_fault::Trap;
+use crate::fault::Agent;
 use crate::memory::shadow::Shadow;
 use crate::program::op::MemorySpace;
 
@@ -73,29 +75,35 @@ impl Checks<'_> {
         Ok(written)
     }
 
-    /// Checks a write to device memory, before it is made. `same` tells whether the word at an
-    /// address keeps its value.
+    /// Checks a write to device memory by an operation, before it is made. `same` tells whether the
+    /// word at an address keeps its value.
     pub(crate) fn write_range(
         &mut self,
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
         range: LaneRange,
         same: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), Trap> {
-        let who = accessor(warp, false);
-        let clocks = &self.shared.clocks;
-        let result = self.device.write_range(clocks, who, range, same);
+        let thread = accessor(warp, false);
+        let (who, lane) = operation.accessor_or(thread, range.lane);
+        let (clocks, device) = (&self.shared.clocks, &mut self.device);
+        let written = LaneRange { lane, ..range };
+        let result = device
+            .check_range(clocks, thread, range, same)
+            .and_then(|()| device.write_range(clocks, who, written, same));
         result.map_err(|(_, other)| {
             let seen = range.seen(MemorySpace::Global, true);
-            self.race(warp, memory, seen, other)
+            self.race_of(Agent::BulkCopy, warp, memory, seen, other)
         })
     }
 
-    /// Checks an atomic update of device memory, all of which must have been written.
+    /// Checks an atomic update of device memory by an operation. All of it must have been written.
     pub(crate) fn update_range(
         &mut self,
         warp: &ActiveWarp<'_>,
         memory: &BlockMemory<'_>,
+        operation: &AsyncOperation,
         range: LaneRange,
     ) -> Result<(), Trap> {
         let bytes = &self.device.records.shadow.bytes;
@@ -104,8 +112,16 @@ impl Checks<'_> {
             let seen = range.seen(MemorySpace::Global, false);
             return Err(unwritten_fault(warp, memory, seen));
         }
-        let who = accessor(warp, true);
-        let (clocks, lane) = (&self.shared.clocks, 1 << range.lane);
+        let thread = accessor(warp, true);
+        let (who, lane) = operation.accessor_or(thread, range.lane);
+        let (clocks, lane) = (&self.shared.clocks, 1 << lane);
+        let checked = self
+            .device
+            .check_range(clocks, thread, range, &mut |_| false);
+        checked.map_err(|(_, other)| {
+            let seen = range.seen(MemorySpace::Global, true);
+            self.race_of(Agent::BulkCopy, warp, memory, seen, other)
+        })?;
         for (word, bytes) in range.words() {
             let at = word + u64::from(bytes.trailing_zeros());
             let device = &mut self.device;
@@ -114,7 +130,7 @@ impl Checks<'_> {
                 .and_then(|()| device.write_bytes(clocks, who, lane, at, bytes, &mut || false));
             if let Err((_, other)) = result {
                 let seen = range.seen(MemorySpace::Global, true);
-                return Err(self.race(warp, memory, seen, other));
+                return Err(self.race_of(Agent::BulkCopy, warp, memory, seen, other));
             }
         }
         Ok(())
@@ -138,6 +154,26 @@ impl DeviceMemoryChecks<'_> {
                 })
             }
         }
+    }
+
+    /// Checks what a copy writes as if the thread that begins it wrote it. The engine takes all
+    /// lanes of the warp for one; of those, only that thread is ordered before it.
+    fn check_range(
+        &mut self,
+        clocks: &BlockClocks,
+        thread: Accessor,
+        range: LaneRange,
+        same: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), Found> {
+        let records = self.records;
+        let DeviceDetector::Races(races) = &mut self.detector else {
+            return Ok(());
+        };
+        let judged = Judged::new(records, clocks, thread, 1 << range.lane);
+        range.words().try_for_each(|(word, bytes)| {
+            let at = records.shadow.word(word);
+            races.check_write(&judged, at, bytes, &mut || same(word))
+        })
     }
 
     fn write_range(

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::exec::access::address_space;
 use crate::exec::active_warp::ActiveWarp;
-use crate::exec::block_memory::BlockMemory;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::{LaneFault, Trap};
 use crate::exec::lane_mask::lanes;
@@ -153,22 +152,29 @@ pub(crate) fn execute(
         if part.peer.is_some() && !works_remotely {
             return Err(bad(first, IN_ANOTHER_BLOCK.to_owned()));
         }
+        let is_barrier = |&lane: &usize| Barrier::from_word(word(lane).load(Relaxed)).is_some();
+        let address = |lane: usize| part.first.wrapping_add_signed(i64::from(deltas[lane]));
         if op != MbarrierOp::Init {
-            let none = |&lane: &usize| Barrier::from_word(word(lane).load(Relaxed)).is_none();
-            if let Some(lane) = lanes(part.mask).find(none) {
+            if let Some(lane) = lanes(part.mask).find(|lane| !is_barrier(lane)) {
                 return Err(bad(lane as u32, NO_BARRIER.to_owned()));
+            }
+        } else if worker.checks.enabled {
+            let clocks = &worker.checks.shared.clocks;
+            let goes_on = |lane: &usize| is_barrier(lane) && clocks.has_mbarrier(address(*lane));
+            if let Some(lane) = lanes(part.mask).find(goes_on) {
+                return Err(bad(lane as u32, GOES_ON.to_owned()));
             }
         }
         if worker.checks.enabled && part.peer.is_none() {
             let is_test = matches!(op, MbarrierOp::Wait { .. });
             let (checks, checked) = worker.checked(&access, &part);
             match op {
-                MbarrierOp::Init => checks.initialise(warp, checked)?,
+                MbarrierOp::Init => checks.initialise(warp, checked, &a)?,
                 _ => checks.synchronise(warp, checked, !is_test)?,
             }
         }
         for lane in lanes(part.mask) {
-            let at = part.first.wrapping_add_signed(i64::from(deltas[lane]));
+            let at = address(lane);
             let clocks = &worker.checks.shared.clocks;
             if worker.checks.enabled
                 && part.peer.is_none()
@@ -208,6 +214,11 @@ pub(crate) fn execute(
                 }
             };
             result.map_err(|text| bad(lane as u32, text))?;
+            let expected = match op {
+                MbarrierOp::Arrive(arrival) if arrival.expects_bytes => value,
+                MbarrierOp::ExpectBytes => value,
+                _ => 0,
+            };
             let releases = match op {
                 MbarrierOp::Arrive(arrival) => arrival.releases,
                 MbarrierOp::CopiesArrive { .. } => true,
@@ -231,9 +242,17 @@ pub(crate) fn execute(
             if worker.checks.enabled
                 && let Some(rank) = part.peer
             {
-                arrive_at_peer(warp, worker, lane as u32, (rank, at), [releases, ends])?;
+                let arrived = Arrived {
+                    expected,
+                    releases,
+                    ends,
+                };
+                arrive_at_peer(warp, worker, lane as u32, (rank, at), arrived)?;
             } else if worker.checks.enabled {
                 let clocks = &mut worker.checks.shared.clocks;
+                if expected > 0 {
+                    clocks.expect_on_mbarrier(at, expected);
+                }
                 match op {
                     MbarrierOp::Init => clocks.start_mbarrier(warp.number, at),
                     // As behind a flag, a fence behind a relaxed wait is not asked for.
@@ -241,7 +260,8 @@ pub(crate) fn execute(
                         clocks.pass_mbarrier(warp.number, at);
                     }
                     // A test of a phase that is not over orders nothing.
-                    MbarrierOp::Wait { .. } | MbarrierOp::Inval => {}
+                    MbarrierOp::Wait { .. } => {}
+                    MbarrierOp::Inval => clocks.end_mbarrier(at),
                     _ => clocks.arrive_at_mbarrier(warp.number, at, releases, ends),
                 }
                 if op == MbarrierOp::Inval {
@@ -276,7 +296,8 @@ pub(crate) fn address(registers: &Registers, op: &Mbarrier, lane: u32) -> u64 {
 }
 
 /// The barriers at these addresses, for which these warps wait.
-pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<WaitedBarrier> {
+pub(crate) fn waited_for(worker: &HostThread<'_>, waits: &[(u32, u64)]) -> Vec<WaitedBarrier> {
+    let (checks, memory) = (&worker.checks, &worker.memory);
     let mut barriers: Vec<(u64, WaitedBarrier)> = Vec::new();
     for &(warp, at) in waits {
         if let Some((_, known)) = barriers.iter_mut().find(|(known, _)| *known == at) {
@@ -299,9 +320,12 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
             at,
             WaitedBarrier {
                 name,
-                arrivals: barrier.pending,
+                arrivals: barrier.count - barrier.pending,
                 of: barrier.count,
-                bytes: barrier.bytes,
+                missing_bytes: barrier.bytes.into(),
+                expected_bytes: checks
+                    .enabled
+                    .then(|| checks.shared.clocks.expected_on_mbarrier(at)),
                 parity: barrier.odd.into(),
                 warps: vec![warp],
             },
@@ -310,18 +334,35 @@ pub(crate) fn waited_for(memory: &BlockMemory<'_>, waits: &[(u32, u64)]) -> Vec<
     barriers.into_iter().map(|(_, barrier)| barrier).collect()
 }
 
+/// An operation on a barrier, as the checks must know it.
+struct Arrived {
+    /// More bytes that the phase expects.
+    expected: u64,
+    releases: bool,
+    /// It ends the phase.
+    ends: bool,
+}
+
 /// A warp arrives at a barrier of another block of the cluster.
 fn arrive_at_peer(
     warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     lane: u32,
     (rank, at): (usize, u64),
-    [releases, ends]: [bool; 2],
+    arrived: Arrived,
 ) -> Result<(), Trap> {
+    let Arrived {
+        expected,
+        releases,
+        ends,
+    } = arrived;
     let mut visitor = set_out(warp, worker, lane, releases);
     visitor.is_relaxed = !releases;
     let (number, pc) = (warp.number, warp.pc);
     let clocks = &mut peer(&mut worker.cluster, rank, warp.mask)?.checks.clocks;
+    if expected > 0 {
+        clocks.expect_on_mbarrier(at, expected);
+    }
     let engine = visitor.engine();
     let knowledge = match clocks.receive(&visitor, engine, pc) {
         None => {
@@ -413,6 +454,8 @@ const BARRIER_BYTES: u64 = 8;
 
 const NO_BARRIER: &str =
     "it was not initialised, was invalidated, or something else was stored there";
+
+const GOES_ON: &str = "it was initialised before, and mbarrier.inval has not ended it";
 
 const UNORDERED: &str = "another warp initialises it, and nothing orders that before this";
 

@@ -109,7 +109,7 @@ fn clocks(block: &[Instruction]) -> Vec<(usize, u32)> {
                 Route::Prefetch => {}
             },
             Op::BulkCommit => bulk_groups.push(std::mem::take(&mut bulk_begun)),
-            Op::BulkWait { newest } => {
+            Op::BulkWait { newest, .. } => {
                 let waited = bulk_groups.len().saturating_sub(newest as usize);
                 start = bulk_groups[..waited].iter().copied().fold(start, u32::max);
                 barrier = start;

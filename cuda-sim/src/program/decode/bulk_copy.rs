@@ -23,10 +23,10 @@ impl<'a> Lowering<'a> {
             return Some(Op::BulkCommit);
         }
         if !reduces && mods.take("wait_group") {
-            // A copy has read its source as soon as it has written its target.
-            let _ = mods.take("read");
+            let only_reads = mods.take("read");
             return Some(Op::BulkWait {
                 newest: number(operands.get(0)?)?,
+                only_reads,
             });
         }
         let prefetches = !reduces && mods.take("prefetch");

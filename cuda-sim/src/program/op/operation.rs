@@ -306,9 +306,10 @@ pub(crate) enum Op {
     /// `cp.async.bulk.commit_group`: as [`Op::CopyCommit`], of copies to device memory.
     BulkCommit,
     /// `cp.async.bulk.wait_group`: waits for all bulk groups of the thread but the `newest` last
-    /// ones, or for their reads of shared memory.
+    /// ones, or for what they read of shared memory alone.
     BulkWait {
         newest: u32,
+        only_reads: bool,
     },
 
     // Barriers in shared memory: exec/operations/mbarrier.rs

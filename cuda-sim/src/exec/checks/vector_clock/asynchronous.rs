@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::{BlockClocks, merge_proxied};
-use crate::exec::checks::device_clock::WarpTimes;
+use crate::exec::checks::device_clock::{DeviceClock, WarpTimes};
 use crate::exec::checks::engines::{Engine, Issue};
 use crate::exec::checks::happens_before::{NO_PC, thread};
 use crate::exec::lane_fault::{OtherAccess, OtherSide};
@@ -35,6 +35,11 @@ impl BlockClocks {
             block: None,
         };
         let number = self.begin_at(place, view, visible, issue);
+        if let Engine::BulkWrites { warp } = engine {
+            let rows = self.visible.len().max(place + 1);
+            self.visible.resize(rows, DeviceClock::default());
+            self.visible[place] = self.visible[warp].clone();
+        }
         issuers.for_each(|warp| self.begin_interval(warp));
         self.find_floors();
         Some((place, number))
@@ -136,6 +141,23 @@ impl BlockClocks {
         }
     }
 
+    /// The side of a race in device memory, whose thread may stand for a bulk copy, in this block or
+    /// in another one of the launch.
+    pub(crate) fn device_side_of(&self, other: OtherAccess) -> SharedSide {
+        let is_copy = other.warp >= self.warps;
+        SharedSide {
+            side: OtherSide {
+                thread: other.side.thread.filter(|_| !is_copy),
+                ..other.side
+            },
+            by: match is_copy {
+                true => Agent::BulkCopy,
+                false => Agent::Thread,
+            },
+            is_here: true,
+        }
+    }
+
     /// The side of a race in shared memory, whose thread may stand for an engine: then it is
     /// nobody's, or one of another block.
     pub(crate) fn side_of(&self, other: OtherAccess) -> SharedSide {
@@ -176,10 +198,10 @@ impl BlockClocks {
     }
 }
 
-/// Whose the side of a race in shared memory is.
+/// Whose the side of a race is.
 pub(crate) struct SharedSide {
     pub side: OtherSide,
     pub by: Agent,
-    /// It is in the block whose memory it is.
+    /// It is in the block that reports it.
     pub is_here: bool,
 }

@@ -1,5 +1,5 @@
-//! Barriers in shared memory (`mbarrier`): what their phases pass on, and what their initialisation
-//! comes before. Bulk copies access a barrier by the generic proxy (PTX ISA 9.3, `cp.async.bulk`:
+//! Barriers in shared memory (`mbarrier`): what their phases pass on, what their initialisation
+//! comes before, and the bytes that their present phase was told to expect. Bulk copies access a barrier by the generic proxy (PTX ISA 9.3, `cp.async.bulk`:
 //! "This instruction accesses its mbarrier operand using generic-proxy"), so an order suffices for
 //! them as for threads, without a fence for a proxy.
 
@@ -12,6 +12,8 @@ pub(super) struct Phases {
     over: Past,
     /// In the present one.
     present: Past,
+    /// Bytes that the present one has been told to expect.
+    expected: u64,
     start: Initialisation,
 }
 
@@ -20,6 +22,7 @@ impl Phases {
     fn end(&mut self) {
         let present = std::mem::take(&mut self.present);
         self.over.merge(&present);
+        self.expected = 0;
     }
 }
 
@@ -42,6 +45,26 @@ impl BlockClocks {
             ..Phases::default()
         };
         self.mbarriers.insert(address, phases);
+    }
+
+    /// True if there is a barrier at `address` that was not ended.
+    pub(crate) fn has_mbarrier(&self, address: u64) -> bool {
+        self.mbarriers.contains_key(&address)
+    }
+
+    pub(crate) fn end_mbarrier(&mut self, address: u64) {
+        self.mbarriers.remove(&address);
+    }
+
+    /// The present phase of the barrier at `address` is told to expect more bytes.
+    pub(crate) fn expect_on_mbarrier(&mut self, address: u64, bytes: u64) {
+        self.mbarriers.entry(address).or_default().expected += bytes;
+    }
+
+    /// The bytes that the present phase of the barrier at `address` has been told to expect.
+    pub(crate) fn expected_on_mbarrier(&self, address: u64) -> u64 {
+        let phases = self.mbarriers.get(&address);
+        phases.map_or(0, |phases| phases.expected)
     }
 
     /// True if nothing orders the initialisation of the barrier at `address` before what `warp`

@@ -3,9 +3,10 @@
 //! A copy is made when it is begun, lane by lane in lane order. That nobody can tell is a matter of
 //! the checks ([`crate::exec::checks::async_proxy`]), which take it for the work of an engine:
 //!
-//! 1. The operands are checked, and what the copy accesses of device memory, as accesses of the
-//!    thread that begins it.
-//! 2. The engine begins; what it reads and writes of shared memory is checked.
+//! 1. The operands are checked, and what the copy reads of device memory, as reads of the thread
+//!    that begins it.
+//! 2. The engine begins; what it accesses of shared memory is checked, and what it writes to device
+//!    memory. A second engine makes these writes, because a thread may wait for the reads alone.
 //! 3. The bytes move, row by row ([`rows`]).
 //! 4. The engine completes the bytes on the barrier ([`arrival`]), or the copy belongs to the
 //!    thread's open bulk group.
@@ -20,6 +21,7 @@ use crate::exec::active_warp::ActiveWarp;
 use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::checks::engines::Engine;
 use crate::exec::checks::happens_before::thread;
+use crate::exec::copies_under_way::BulkGroups;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::lane_mask::lanes;
@@ -61,12 +63,24 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// Waits for the bulk groups of the lanes in `warp.mask`, but for their `newest` last ones.
-pub(crate) fn wait(warp: &ActiveWarp<'_>, worker: &mut HostThread<'_>, newest: u32) {
+/// Waits for the bulk groups of the lanes in `warp.mask`, but for their `newest` last ones; or for
+/// what they read alone.
+pub(crate) fn wait(
+    warp: &ActiveWarp<'_>,
+    worker: &mut HostThread<'_>,
+    newest: u32,
+    only_reads: bool,
+) {
     for lane in lanes(warp.mask) {
         let thread = thread(warp.number, lane as u32);
-        if let Some(ended) = worker.copies.bulk.wait(thread, newest) {
-            worker.checks.wait_async(&ended, warp.number);
+        let BulkGroups { reads, writes } = &mut worker.copies.bulk;
+        let read = reads.wait(thread, newest);
+        let written = match only_reads {
+            true => None,
+            false => writes.wait(thread, newest),
+        };
+        for ended in read.iter().chain(&written) {
+            worker.checks.wait_async(ended, warp.number);
         }
     }
 }
@@ -129,22 +143,25 @@ fn store(
         Some(reducing) => Some(reduction::update(&lane_copy, reducing)?),
         None => None,
     };
-    let engine = Engine::BulkGroups { warp: warp.number };
-    if let Some(begun) = begin(warp, worker, engine) {
+    let thread = thread(warp.number, lane);
+    if let Some(reading) = begin(warp, worker, Engine::BulkGroups { warp: warp.number }) {
         let (checks, memory) = (&mut worker.checks, &worker.memory);
         transfer::each_read_stretch(moved, shared, |bytes| {
-            checks.async_read(warp, memory, &begun, [bytes])
+            checks.async_read_written(warp, memory, &reading, bytes)
         })?;
-        let thread = thread(warp.number, lane);
-        worker.copies.bulk.begin(thread, begun);
+        worker.copies.bulk.reads.begin(thread, reading);
+    }
+    let writing = begin(warp, worker, Engine::BulkWrites { warp: warp.number });
+    if let Some(writing) = writing {
+        worker.copies.bulk.writes.begin(thread, writing);
     }
     let kind = match update {
         None => {
-            transfer::store(warp, worker, &lane_copy)?;
+            transfer::store(warp, worker, &lane_copy, writing.as_ref())?;
             AccessKind::Store
         }
         Some(update) => {
-            reduction::store(warp, worker, &lane_copy, update)?;
+            reduction::store(warp, worker, &lane_copy, update, writing.as_ref())?;
             AccessKind::Atomic
         }
     };
@@ -175,8 +192,7 @@ fn within(
     let reading = begin(warp, worker, Engine::Barrier(barrier.address()));
     if let Some(reading) = &reading {
         let (checks, memory) = (&mut worker.checks, &worker.memory);
-        let source = std::iter::once(from..from + moved.bytes);
-        checks.async_read(warp, memory, reading, source)?;
+        checks.async_read_written(warp, memory, reading, from..from + moved.bytes)?;
     }
     let lane_copy = LaneCopy {
         lane,

@@ -1,6 +1,7 @@
 //! Bulk copies that combine each element with the one at its target: `cp.reduce.async.bulk`.
 
 use crate::exec::active_warp::ActiveWarp;
+use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::host_thread::HostThread;
 use crate::exec::lane_fault::Trap;
 use crate::exec::operations::atomic::Update;
@@ -16,14 +17,16 @@ pub(super) fn store(
     worker: &mut HostThread<'_>,
     copy: &LaneCopy<'_>,
     update: Update,
+    writing: Option<&AsyncOperation>,
 ) -> Result<(), Trap> {
     let size = update.ty.bytes() as usize;
     let mut bytes = RowBytes::new();
     for row in copy.moved.rows.iter().filter(|row| !row.inside.is_empty()) {
         gather(worker, copy, row, &mut bytes);
-        if worker.checks.enabled {
+        if let Some(writing) = writing {
             let range = lane_range(row, copy.lane);
-            worker.checks.update_range(warp, &worker.memory, range)?;
+            let memory = &worker.memory;
+            worker.checks.update_range(warp, memory, writing, range)?;
         }
         let inside = &bytes.0[row.inside.start as usize..row.inside.end as usize];
         for (place, value) in (row.device..).step_by(size).zip(inside.chunks_exact(size)) {

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::exec::access::word::Word;
 use crate::exec::active_warp::ActiveWarp;
+use crate::exec::checks::async_proxy::AsyncOperation;
 use crate::exec::checks::ranges::LaneRange;
 use crate::exec::checks::unwritten_bytes::UnsetLoad;
 use crate::exec::host_simd::copy_words;
@@ -81,16 +82,18 @@ pub(super) fn store(
     warp: &ActiveWarp<'_>,
     worker: &mut HostThread<'_>,
     copy: &LaneCopy<'_>,
+    writing: Option<&AsyncOperation>,
 ) -> Result<(), Trap> {
     let mut bytes = RowBytes::new();
     for row in copy.moved.rows.iter().filter(|row| !row.inside.is_empty()) {
         gather(worker, copy, row, &mut bytes);
         let inside = &bytes.0[row.inside.start as usize..row.inside.end as usize];
-        if worker.checks.enabled {
+        if let Some(writing) = writing {
             let mut same = |word: u64| is_kept(word, row.device, inside);
             let range = lane_range(row, copy.lane);
             let memory = &worker.memory;
-            worker.checks.write_range(warp, memory, range, &mut same)?;
+            let checks = &mut worker.checks;
+            checks.write_range(warp, memory, writing, range, &mut same)?;
         }
         write_device(row.device, inside);
     }
