@@ -191,7 +191,74 @@ HALVES = {"q": Q, "k_cache": CACHE, "v_cache": CACHE, "k": NEW, "v": NEW}
 )
 def test_refusals(error, argument, options):
     caches = {name: options.get(name, CACHE).copy() for name in ("k_cache", "v_cache")}
-    before = caches["k_cache"].copy()
+    before = {name: x.copy() for name, x in caches.items()}
     with pytest.raises(error, match=f"`{argument}`"):
         flash_attn_with_kvcache(**{"q": Q, **options, **caches})
-    assert (caches["k_cache"] == before).all()
+    for name, x in caches.items():
+        assert (x == before[name]).all()
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def one_place(x):
+    """An array of this shape whose sequences have the same memory. NumPy lets it be written."""
+    return numpy.lib.stride_tricks.as_strided(x[0].copy(), x.shape, (0, *x.strides[1:]))
+
+
+def wide(x):
+    return random(*x.shape[:3], 300, seed=x.size)
+
+
+PAGES = {"k_cache": random(4, 16, 2, 16, seed=1), "v_cache": random(4, 16, 2, 16, seed=2)}
+MUCH = numpy.broadcast_to(Q[:, :, :1], (2, 3, 1 << 54, 16))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "error, argument, options",
+    [
+        (ValueError, "`scale`", {"softmax_scale": float("nan")}),
+        (TypeError, "'scale'", {"softmax_scale": "large"}),
+        (TypeError, "`window_size`", {"window_size": (1.5, 0)}),
+        (ValueError, "heads", {"q": Q[:, :, :3]}),
+        (ValueError, "256", {name: wide(x) for name, x in HALVES.items()}),
+        (TypeError, "float64", {name: x.astype(float) for name, x in HALVES.items()}),
+        ((TypeError, ValueError), "float32|`k_cache`", {name: x.astype(">f4") for name, x in HALVES.items()}),
+        (MemoryError, "`q`", {"q": MUCH}),
+        (ValueError, "`v_cache` is read-only", {"v_cache": read_only}),
+        (ValueError, "`v_cache` has a stride of 0", {"v_cache": one_place}),
+        (ValueError, "`block_table` has 4 in row 1", {**PAGES, "block_table": [[0, 2], [4, 3]], "cache_seqlens": 16}),
+        (ValueError, "`block_table` has 4 in row 1", {**PAGES, "block_table": [[0, 2], [1, 4]], "cache_seqlens": 15}),
+        (ValueError, "`block_table` has 1099511627776", {**PAGES, "block_table": [[0, 2], [1, 1 << 40]]}),
+        (ValueError, "heads", {**PAGES, "block_table": [[0, 2], [1, 3]], "q": Q[:, :, :3]}),
+    ],
+    ids=lambda x: "-".join(x) if isinstance(x, dict) else None,
+)
+def test_a_refused_call_leaves_the_caches_alone(device, error, argument, options):
+    options = {**HALVES, "cache_seqlens": 0, "causal": True, **options}
+    for name in ("k_cache", "v_cache"):
+        options[name] = options[name](CACHE) if callable(options[name]) else options[name].copy()
+    before = {name: options[name].copy() for name in ("k_cache", "v_cache")}
+    with pytest.raises(error, match=argument):
+        flash_attn_with_kvcache(**options, device=device)
+    for name, x in before.items():
+        assert (options[name] == x).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_caches_of_pytorch_that_cannot_be_written(device):
+    torch = pytest.importorskip("torch")
+    tensors = {name: torch.from_numpy(x.copy()) for name, x in HALVES.items()}
+    with torch.inference_mode():
+        of_inference = torch.zeros(CACHE.shape)
+    for match, cache in [
+        ("`v_cache` was made in inference mode", of_inference),
+        ("`v_cache` has a stride of 0", tensors["v_cache"][:1].expand(CACHE.shape)),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            flash_attn_with_kvcache(**{**tensors, "v_cache": cache}, cache_seqlens=0, causal=True, device=device)
+        assert (tensors["k_cache"].numpy() == CACHE).all()

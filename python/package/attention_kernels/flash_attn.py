@@ -1,6 +1,6 @@
 """`flash_attn_func` with the names, layout and meaning of FlashAttention 2."""
 
-from .attention import attention
+from .attention import attention, count
 from .library import library_of
 
 
@@ -61,4 +61,4 @@ def check_axes(argument, x):
 
 def sides(window_size):
     """FlashAttention's window as `attention` takes it."""
-    return tuple(None if side < 0 else side for side in window_size)
+    return tuple(None if side < 0 else count("window_size", side) for side in window_size)

@@ -45,7 +45,8 @@ def flash_attn_with_kvcache(
     `device="cpu"` computes in float32 by `attention`. `device="sim"` runs stage 5's kernels on the simulated GPU, in
     float32, float16 or bfloat16, for up to 16 queries: more than one must be `causal`. No gradient is computed.
 
-    Raises NotImplementedError for `softcap`, `alibi_slopes` and `cache_leftpad`, and for what the simulated device lacks.
+    Raises NotImplementedError for `softcap`, `alibi_slopes` and `cache_leftpad`, and for what the simulated device lacks. A call
+    that is refused leaves the caches as they were.
     """
     refuse(softcap=softcap, alibi_slopes=alibi_slopes, cache_leftpad=cache_leftpad)
     if device not in ("cpu", "sim"):
@@ -69,13 +70,20 @@ def flash_attn_with_kvcache(
         steps = causal or tuple(window_size) != (-1, -1)
         q = rotate("q", q, [[n + (i if steps else 0) for i in range(q.shape[1])] for n in lengths])
         k = rotate("k", k, [[n + i for i in range(k.shape[1])] for n in lengths])
+
+    def attend(q, cache, lengths):
+        if device == "cpu":
+            return _on_cpu(library, q, cache, lengths, softmax_scale, causal, window_size)
+        return _on_sim(library, q, cache, lengths, softmax_scale, window_size, num_splits)
+
     if k is not None:
-        cache.append(library.detached(k), library.detached(v), lengths)
+        k, v = library.detached(k), library.detached(v)
+        cache.check_append(library, k.shape[1], lengths)
+        # The first sequence without its tokens: raises what `attend` refuses before anything is written.
+        attend(q[:1], cache.without_tokens(len(q[:1])), [0] * len(q[:1]))
+        cache.append(k, v, lengths)
         lengths = [length + k.shape[1] for length in lengths]
-    if device == "cpu":
-        o, lse = _on_cpu(library, q, cache, lengths, softmax_scale, causal, window_size)
-    else:
-        o, lse = _on_sim(library, q, cache, lengths, softmax_scale, window_size, num_splits)
+    o, lse = attend(q, cache, lengths)
     o = library.contiguous(library.swap_heads(o))
     return (o, lse) if return_softmax_lse else o
 
@@ -90,6 +98,9 @@ class Cache:
             self.table = [[int(page) for page in pages] for pages in block_table]
             if len(self.table) != batch or len({len(pages) for pages in self.table}) > 1:
                 raise ValueError(f"`block_table` has {len(self.table)} rows, expected {batch} of one length")
+            for page in (page for pages in self.table for page in pages):
+                if not -(1 << 31) <= page < 1 << 31:
+                    raise ValueError(f"`block_table` has {page}, expected 32 bits")
             self.page_size = k.shape[1]
             self.max_seq = self.page_size * (len(self.table[0]) if self.table else 0)
             return
@@ -105,15 +116,27 @@ class Cache:
         if max(self.rows, default=-1) >= len(k):
             raise ValueError(f"`cache_batch_idx` has {max(self.rows)}, expected less than {len(k)}")
 
-    def append(self, k, v, lengths):
-        """Writes new tokens behind the lengths, which do not count them yet."""
-        new = k.shape[1]
+    def without_tokens(self, batch):
+        """A cache of the same kind for `batch` sequences without tokens, at most 1."""
+        if self.table is None:
+            return Cache(self.k[:batch, :1], self.v[:batch, :1], batch, None, None)
+        return Cache(self.k[:batch], self.v[:batch], batch, [[0]] * batch, None)
+
+    def check_append(self, library, new, lengths):
+        """Checks that `new` tokens can be written behind the lengths, which do not count them yet."""
         for b, length in enumerate(lengths):
             if length + new > self.max_seq:
                 raise ValueError(f"`k` has {new} tokens, and sequence {b} has {length} of {self.max_seq}: no room")
             self.check_pages(b, length + new)
+        for argument, x in (("k_cache", self.k), ("v_cache", self.v)):
+            library.check_writable(argument, x)
+            if any(n > 1 and stride == 0 for n, stride in zip(x.shape, library.strides(x))):
+                raise ValueError(f"`{argument}` has a stride of 0: several of its elements have one place")
+
+    def append(self, k, v, lengths):
+        """Writes new tokens behind the lengths, as `check_append` has allowed."""
         for b, length in enumerate(lengths):
-            where = self.places(b, length, length + new)
+            where = self.places(b, length, length + k.shape[1])
             self.k[where] = k[b]
             self.v[where] = v[b]
 

@@ -6,6 +6,7 @@
 - `detached`, `copied`: an array without its gradient; a copy.
 - `float32`, `like`: an array in float32; an array with the type of another one.
 - `concatenate`: arrays joined along the first axis.
+- `check_writable`, `strides`: raises if an array cannot be written; the stride of each axis, in any unit.
 - `decode`: `_native.sim_decode`.
 """
 

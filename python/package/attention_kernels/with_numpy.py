@@ -66,6 +66,17 @@ def copied(x):
     return x.copy()
 
 
+def check_writable(argument, x):
+    if not isinstance(x, numpy.ndarray):
+        raise TypeError(f"`{argument}` is {type(x)}, expected an array of NumPy, as it is written in place")
+    if not x.flags.writeable:
+        raise ValueError(f"`{argument}` is read-only")
+
+
+def strides(x):
+    return x.strides
+
+
 def decode(q, k_cache, v_cache, *step):
     """`o` and `lse` on the simulated device."""
     return tuple(map(numpy.from_dlpack, _native.sim_decode(q, k_cache, v_cache, *step)))

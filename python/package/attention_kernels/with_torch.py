@@ -85,6 +85,15 @@ def copied(x):
     return x.clone()
 
 
+def check_writable(argument, x):
+    if x.is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(f"`{argument}` was made in inference mode, and is written outside of it")
+
+
+def strides(x):
+    return x.stride()
+
+
 def decode(q, k_cache, v_cache, *step):
     """`o` and `lse` on the simulated device."""
     return tuple(map(take, _native.sim_decode(lend("q", q), lend("k_cache", k_cache), lend("v_cache", v_cache), *step)))
