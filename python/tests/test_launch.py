@@ -56,6 +56,24 @@ def test_profile():
     assert profile["figures"]["flops_f32"]["value"] == N
 
 
+class Index:
+    """An integer of a library that is not installed."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("one", [numpy.int64, numpy.uint8, numpy.array, Index])
+def test_sizes_of_any_integer_type(one):
+    several = [(one(1), one(1)), [one(1)]] + ([numpy.array([1, 1])] if one is numpy.array else [])
+    for grid in [one(1), *several]:
+        for block in [one(N), (one(N), 1)]:
+            assert (reverse(RIGHT, grid=grid, block=block)[1] == 2 * X[::-1]).all()
+
+
 def test_a_race_is_reported():
     all_write_one = RIGHT.replace("mad.wide.u32 %rd4, %r1, 4, %rd3;", "mov.u64 %rd4, %rd3;")
     with pytest.raises(DeviceError, match="^race"):
@@ -90,9 +108,10 @@ def test_refusals():
     ]:
         with pytest.raises(error, match=match):
             reverse(RIGHT, *arguments)
-    with pytest.raises(ValueError, match="`grid`"):
-        reverse(RIGHT, grid=0)
-    with pytest.raises(ValueError, match="`block`"):
-        reverse(RIGHT, block=(1, 1, 1, 1))
+    for sizes in [0, (), (1, 1, 1, 1), -1, 1.0, (1, 1.0), numpy.float32(1), numpy.ones((1, 1), int), "1", None, 1 << 31]:
+        with pytest.raises(ValueError, match="`grid`"):
+            reverse(RIGHT, grid=sizes)
+        with pytest.raises(ValueError, match="`block`"):
+            reverse(RIGHT, block=sizes)
     with pytest.raises(DeviceError, match="forward"):
         launch(RIGHT, "forward", X, grid=1, block=1)

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, overload
 
 from ._native import DeviceError as DeviceError
 
@@ -161,8 +161,8 @@ def launch(
     source: str,
     kernel: str,
     *arguments: Any,
-    grid: int | Sequence[int],
-    block: int | Sequence[int],
+    grid: SupportsIndex | Sequence[SupportsIndex],
+    block: SupportsIndex | Sequence[SupportsIndex],
     return_profile: Literal[False] = False,
 ) -> list[Any]: ...
 @overload
@@ -170,7 +170,7 @@ def launch(
     source: str,
     kernel: str,
     *arguments: Any,
-    grid: int | Sequence[int],
-    block: int | Sequence[int],
+    grid: SupportsIndex | Sequence[SupportsIndex],
+    block: SupportsIndex | Sequence[SupportsIndex],
     return_profile: Literal[True],
 ) -> tuple[list[Any], dict[str, Any]]: ...
