@@ -6,13 +6,12 @@ mod tensor;
 
 use half::{bf16, f16};
 use pyo3::prelude::*;
-use stage4_flash_cuda as stage4;
-use stage4_flash_cuda::{BackwardInputs, Gradients, Outputs, Shape, Sizes};
+use stage4_flash_cuda::{BackwardInputs, Gradients, Outputs, Shape};
 
 use crate::dlpack::{DataType, Managed};
 use crate::error::Error;
 use crate::options::Options;
-use crate::stage4::{DeviceElement, Masks, TYPES, packed};
+use crate::stage4::{DeviceElement, Masks, TYPES, packed, sizes_of};
 use device::{Current, Device};
 use tensor::CudaTensor;
 
@@ -107,8 +106,7 @@ fn forward<T: DeviceElement>(
     // The tensors come back with the result: giving them back takes the interpreter's lock.
     let (launched, _tensors) = py.detach(move || {
         let mut launch = || {
-            let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim());
-            let sizes = sizes.map_err(stage4::Error::from)?;
+            let sizes = sizes_of(q.dim(), k.dim(), v.dim())?;
             let masks = Masks::upload(&stream, &sizes, &options)?;
             let shape = Shape {
                 q: q.strides(),
@@ -151,8 +149,7 @@ fn backward<T: DeviceElement>(
     let options = options.get().shared();
     let (launched, _tensors) = py.detach(move || {
         let mut launch = || {
-            let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim());
-            let sizes = sizes.map_err(stage4::Error::from)?;
+            let sizes = sizes_of(q.dim(), k.dim(), v.dim())?;
             let masks = Masks::upload(&stream, &sizes, &options)?;
             let inputs = BackwardInputs {
                 forward: masks.inputs([q.view(), k.view(), v.view()]),

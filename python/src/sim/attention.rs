@@ -7,13 +7,13 @@ use half::{bf16, f16};
 use ndarray::{Array, Array3, Array4, ArrayView4, Ix3, Ix4};
 use pyo3::prelude::*;
 use stage4_flash_cuda as stage4;
-use stage4_flash_cuda::{BackwardInputs, Gradients, Outputs, Sizes};
+use stage4_flash_cuda::{BackwardInputs, Gradients, Outputs};
 
 use super::{Device, on_device};
 use crate::dlpack::{DataType, Exported, Managed, Tensor};
 use crate::error::Error;
 use crate::options::Options;
-use crate::stage4::{DeviceElement, Masks, TYPES, packed};
+use crate::stage4::{DeviceElement, Masks, TYPES, packed, sizes_of};
 
 /// What [`sim_forward`] returns: `o`, `lse`, and the profile of each launch as JSON, if asked for.
 type Forward = (Exported, Exported, Vec<String>);
@@ -137,7 +137,8 @@ impl Device {
         options: &stage4::Options,
     ) -> Result<(Array4<T>, Array3<f32>), Error> {
         let stream = &self.stream;
-        let s = sizes_of(&tensors)?;
+        let [q, k, v] = tensors;
+        let s = sizes_of(q.dim(), k.dim(), v.dim())?;
         let masks = Masks::upload(stream, &s, options)?;
         let mut o = Array::from_elem((s.batch, s.heads, s.nq, s.head_dim), T::default());
         let mut lse = Array::zeros((s.batch, s.heads, s.nq));
@@ -171,7 +172,8 @@ impl Device {
     ) -> Result<[Array4<T>; 3], Error> {
         let stream = &self.stream;
         let mut gradients = tensors.map(|tensor| Array::from_elem(tensor.dim(), T::default()));
-        let sizes = sizes_of(&tensors)?;
+        let [q, k, v] = tensors;
+        let sizes = sizes_of(q.dim(), k.dim(), v.dim())?;
         let masks = Masks::upload(stream, &sizes, options)?;
         let tensors = self.upload(tensors)?;
         let o = upload(stream, o)?;
@@ -202,6 +204,8 @@ impl Device {
         }
         Ok(gradients)
     }
+
+    /// Copies the inputs to the device, packed.
     fn upload<T: DeviceElement>(
         &self,
         [q, k, v]: [ArrayView4<'_, T>; 3],
@@ -209,9 +213,4 @@ impl Device {
         let stream = &self.stream;
         Ok([upload(stream, q)?, upload(stream, k)?, upload(stream, v)?])
     }
-}
-
-fn sizes_of<T>([q, k, v]: &[ArrayView4<'_, T>; 3]) -> Result<Sizes, Error> {
-    let sizes = Sizes::of("attention", q.dim(), k.dim(), v.dim());
-    Ok(sizes.map_err(stage4::Error::from)?)
 }
