@@ -28,6 +28,21 @@ class Tensor(ctypes.Structure):
     ]
 
 
+class Versioned(ctypes.Structure):
+    """`DLManagedTensorVersioned`."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", FREE),
+        ("flags", ctypes.c_uint64),
+        *Tensor._fields_[: Tensor._fields_.index(("context", ctypes.c_void_p))],
+    ]
+
+
+READ_ONLY = 1
+
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
 new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -40,6 +55,11 @@ numbers = count(1)
 @FREE
 def give_back(tensor):
     del lent[Tensor.from_address(tensor).context]
+
+
+@FREE
+def give_back_versioned(tensor):
+    del lent[Versioned.from_address(tensor).context]
 
 
 def check(outcome):
@@ -55,9 +75,10 @@ def open_device():
 
 
 class Array:
-    """An array in device memory. `strides` are in elements."""
+    """An array in device memory. `strides` are in elements. If it is read-only, it says so by DLPack 1.0."""
 
     device = 0
+    is_read_only = False
 
     def __init__(self, shape, dtype, strides=None):
         self.shape, self.dtype = tuple(shape), numpy.dtype(dtype)
@@ -97,9 +118,14 @@ class Array:
         shape, strides = ((ctypes.c_int64 * axes)(*list) for list in (self.shape, self.strides))
         at = ctypes.addressof(shape), ctypes.addressof(strides)
         kind = KINDS[self.dtype.kind], 8 * self.dtype.itemsize, 1
-        tensor = Tensor(self.pointer, 2, self.device, axes, *kind, *at, 0, number, give_back)
+        of_both = self.pointer, 2, self.device, axes, *kind, *at, 0
+        if self.is_read_only:
+            tensor = Versioned(1, 0, number, give_back_versioned, READ_ONLY, *of_both)
+        else:
+            tensor = Tensor(*of_both, number, give_back)
         lent[number] = tensor, shape, strides
-        return new_capsule(ctypes.addressof(tensor), b"dltensor", None)
+        name = b"dltensor_versioned" if self.is_read_only else b"dltensor"
+        return new_capsule(ctypes.addressof(tensor), name, None)
 
 
 class Namespace:

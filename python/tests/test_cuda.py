@@ -164,6 +164,33 @@ def test_refusals():
         flash_attn_with_kvcache(*(Array.of(x.swapaxes(1, 2).copy()) for x in host))
 
 
+@pytest.mark.parametrize("flaw", ["is read-only", "has a stride of 0"])
+@pytest.mark.parametrize("argument", ["o", "lse", "dq", "dk", "dv"])
+def test_results_that_cannot_be_written(argument, flaw):
+    q, k, v = map(Array.of, reference.problem(2, 2, 2, 10, 10, 8))
+    o, d_o, dq, dk, dv = (Array(q.shape, q.dtype) for _ in range(5))
+    lse = Array(q.shape[:3], q.dtype)
+    flawed = {"o": o, "lse": lse, "dq": dq, "dk": dk, "dv": dv}[argument]
+    if flaw == "is read-only":
+        flawed.is_read_only = True
+    else:
+        flawed.strides = (0, *flawed.strides[1:])
+    options = _native.Options(**PLAIN)
+    with pytest.raises(ValueError, match=f"`{argument}` {flaw}"):
+        if flawed is o or flawed is lse:
+            _native.cuda_forward(q, k, v, options, o, lse, 0)
+        else:
+            _native.cuda_backward(q, k, v, options, o, lse, d_o, dq, dk, dv, 0)
+    assert not cuda_array.lent
+
+
+def test_inputs_may_be_read_only_and_broadcast():
+    host = reference.problem(1, 2, 2, 10, 10, 8)
+    tensors = [Array.of(x) for x in host]
+    tensors[0].is_read_only = True
+    assert_allclose(attention(*tensors).numpy(), attention(*host), rtol=0, atol=1e-5)
+
+
 def test_a_freed_tensor():
     q, k, v = map(Array.of, reference.problem(1, 2, 2, 10, 10, 8))
     k.free()

@@ -99,6 +99,9 @@ fn forward<T: DeviceElement>(
     let device = Device::of(&tensors[0])?;
     let waits = stream.is_none();
     let stream = device.stream(stream.unwrap_or(0));
+    for output in [&tensors[3], &lse] {
+        output.check_writable()?;
+    }
     let [q, k, v, o] = tensors.map(|tensor| CudaTensor::<T>::new(&device, &stream, tensor, 4));
     let (q, k, v, mut o) = (q?, k?, v?, o?);
     let mut lse = CudaTensor::<f32>::new(&device, &stream, lse, 3)?;
@@ -141,6 +144,9 @@ fn backward<T: DeviceElement>(
     let _current = Current::save(&tensors[0])?;
     let device = Device::of(&tensors[0])?;
     let stream = device.stream(stream);
+    for gradient in &tensors[5..] {
+        gradient.check_writable()?;
+    }
     let tensors = tensors.map(|tensor| CudaTensor::<T>::new(&device, &stream, tensor, 4));
     let [q, k, v, o, d_o, dq, dk, dv] = tensors;
     let (q, k, v, o, d_o) = (q?, k?, v?, o?, d_o?);

@@ -100,6 +100,9 @@ pub struct Unversioned {
     pub deleter: Option<unsafe extern "C" fn(*mut Unversioned)>,
 }
 
+/// `DLPACK_FLAG_BITMASK_READ_ONLY`: the library forbids writing the elements.
+pub const READ_ONLY: u64 = 1;
+
 /// `DLManagedTensorVersioned`.
 #[repr(C)]
 pub struct Versioned {

@@ -139,6 +139,29 @@ impl Managed {
         Ok(())
     }
 
+    /// Checks that a computation may write each of its elements.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError` of read-only memory, and of a stride of 0, by which several elements have one
+    /// place. An unversioned capsule does not tell read-only memory.
+    pub fn check_writable(&self) -> PyResult<()> {
+        if let Owner::Versioned(pointer) = &self.owner {
+            // SAFETY: the pointer is valid until the deleter is called, which is in `drop`.
+            let flags = unsafe { pointer.as_ref() }.flags;
+            if flags & abi::READ_ONLY != 0 {
+                return Err(self.refuse("is read-only, and the result would be written there"));
+            }
+        }
+        let shape = self.shape();
+        let mut axes = shape.iter().zip(self.strides());
+        if !shape.contains(&0) && axes.any(|(&length, stride)| length > 1 && stride == 0) {
+            let reason = "has a stride of 0: several elements of the result would have one place";
+            return Err(self.refuse(reason));
+        }
+        Ok(())
+    }
+
     /// The error of a tensor that a function does not take.
     pub fn refuse(&self, reason: &str) -> PyErr {
         PyValueError::new_err(format!("`{}` {reason}", self.argument))
