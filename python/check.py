@@ -5,9 +5,9 @@
     python/check.py --without-pytorch     leaves the second half out
     python/check.py -k gradient           further arguments are pytest's
 
-CUDA tensors are tested if the simulated driver is built, by `cargo build --release -p cuda-sim-libcuda`. PyTorch is large, so it is
-installed once, into target/python/torch of this workspace, by pip with its own settings: the CPU build will do. All else is new in
-each run. Each step's time is printed.
+CUDA tensors are tested on the simulated driver, which is built first: by `cargo build --release -p cuda-sim-libcuda`, in about
+ten minutes on two cores. PyTorch is large, so it is installed once, into target/python/torch of this workspace, by pip with its
+own settings: the CPU build will do. All else is new in each run. Each step's time is printed.
 """
 
 import os
@@ -45,6 +45,7 @@ def main():
         sys.exit(f"the wheel has more than {LARGEST / 1e6:.0f} MB")
     step("environment", lambda: install(wheel))
     step("tests without PyTorch", test)
+    step("driver", build_driver)
     step("tests of CUDA tensors", test_cuda)
     step("notebook without PyTorch", run_notebook)
     if not WITH_TORCH:
@@ -94,15 +95,15 @@ def test(file=".", **variables):
     run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", *ARGUMENTS, file, **variables)
 
 
-def test_cuda():
-    driver = TARGET / "release" / "libcuda.so"
-    if not driver.is_file():
-        print(f"   left out: there is no {driver}")
-        return
+def build_driver():
+    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "cuda-sim-libcuda"], cwd=ROOT, check=True)
     DRIVER.mkdir(parents=True, exist_ok=True)
     for name in ("libcuda.so", "libcuda.so.1"):
         (DRIVER / name).unlink(missing_ok=True)
-        (DRIVER / name).symlink_to(driver)
+        (DRIVER / name).symlink_to(TARGET / "release" / "libcuda.so")
+
+
+def test_cuda():
     test("test_cuda.py", LD_LIBRARY_PATH=str(DRIVER))
 
 
