@@ -274,7 +274,12 @@ fn is_own(folder: &Path, name: &Path) -> Result<(), String> {
         return Ok(());
     }
     let own = gpu_reading::within(folder, name).map(|_| ());
-    own.map_err(|reason| format!("{}: {reason}; --arg may name it", name.display()))
+    own.map_err(|reason| {
+        format!(
+            "{}: {reason}; an argument of the command line may name it",
+            name.display()
+        )
+    })
 }
 
 /// True if a comment `expect ARGUMENT: …` is one of this format, good or bad: prose has more words
