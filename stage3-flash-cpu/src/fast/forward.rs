@@ -1,4 +1,5 @@
 use std::cmp::Reverse;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use ndarray::{Array1, Array3, Array4, ArrayView4, ArrayViewMut2, s};
@@ -81,10 +82,9 @@ pub(crate) fn attention_by(
     let mask = options.combined(OPERATION, &sizes)?;
     let tiles = tiles.fit(OPERATION, sizes.nq, sizes.nk)?;
     let scale = options.scale.unwrap_or(sizes.default_scale());
-    let mut output = Output {
-        o: Array4::zeros((sizes.batch, sizes.heads, sizes.nq, sizes.head_dim)),
-        lse: Array3::zeros((sizes.batch, sizes.heads, sizes.nq)),
-    };
+    // The threads write the zeros of their tiles: here one thread would write all of them.
+    let mut o = Array4::uninit((sizes.batch, sizes.heads, sizes.nq, sizes.head_dim));
+    let mut lse = Array3::uninit((sizes.batch, sizes.heads, sizes.nq));
     let problem = Problem {
         q,
         k,
@@ -97,12 +97,14 @@ pub(crate) fn attention_by(
         simd,
     };
     // lines 1 to 3, and 16: for each tile of queries
-    let query_tiles = problem.divide(&mut output);
+    let query_tiles = problem.divide(&mut o, &mut lse);
     let scratch = || Scratch::new(tiles, sizes.head_dim);
     spread(query_tiles, scratch, |scratch, tile| {
         problem.attend(scratch, tile);
     });
-    Ok(output) // line 17
+    // SAFETY: the tiles cover both arrays, and `attend` has written each of its tile.
+    let (o, lse) = unsafe { (o.assume_init(), lse.assume_init()) };
+    Ok(Output { o, lse }) // line 17
 }
 
 /// A turn of the outer loop: some queries of one head, and where their results go.
@@ -111,8 +113,8 @@ struct QueryTile<'a> {
     queries: Range<usize>,
     /// The keys that some of them see, and maybe more.
     keys: Range<usize>,
-    o_i: ArrayViewMut2<'a, f32>, // [queries, D]
-    lse_i: &'a mut [f32],        // [queries]
+    o_i: &'a mut [MaybeUninit<f32>],   // [queries, D]
+    lse_i: &'a mut [MaybeUninit<f32>], // [queries]
 }
 
 /// Queries whose scores are computed at once: with 128 keys, their tile fits the first-level cache.
@@ -165,7 +167,9 @@ impl<'a> Problem<'a> {
             o_i,
             lse_i,
         } = tile;
-        let (n, d) = o_i.dim();
+        let (n, d) = (lse_i.len(), self.sizes.head_dim);
+        let o_i = ArrayViewMut2::from_shape((n, d), zeroed(o_i)).expect(CONTIGUOUS);
+        let lse_i = zeroed(lse_i);
         let (h, h_kv) = (mask.h, mask.h / self.sizes.group());
         let q = self.q.slice(s![mask.b, h, .., ..]); // [nq, D]
         let k = self.k.slice(s![mask.b, h_kv, .., ..]); // [nk, D]
@@ -239,7 +243,11 @@ impl<'a> Problem<'a> {
 
     /// Cuts the output into tiles of queries. Those of one head stay together, because they read
     /// the same keys; of them the longest come first, so that the threads end together.
-    fn divide<'o>(&self, output: &'o mut Output) -> Vec<QueryTile<'o>>
+    fn divide<'o>(
+        &self,
+        o: &'o mut Array4<MaybeUninit<f32>>,
+        lse: &'o mut Array3<MaybeUninit<f32>>,
+    ) -> Vec<QueryTile<'o>>
     where
         'a: 'o,
     {
@@ -251,8 +259,8 @@ impl<'a> Problem<'a> {
         } = self.sizes;
         let size = self.tiles.queries;
         let mut tiles = Vec::new();
-        let o = output.o.as_slice_mut().expect(CONTIGUOUS);
-        let lse = output.lse.as_slice_mut().expect(CONTIGUOUS);
+        let o = o.as_slice_mut().expect(CONTIGUOUS);
+        let lse = lse.as_slice_mut().expect(CONTIGUOUS);
         // A chunk must not be empty; without queries there are none.
         let o = o.chunks_mut((nq * head_dim).max(1));
         let lse = lse.chunks_mut(nq.max(1));
@@ -268,8 +276,6 @@ impl<'a> Problem<'a> {
             for (i, (o_i, lse_i)) in o.zip(lse.chunks_mut(size)).enumerate() {
                 let queries = i * size..i * size + lse_i.len();
                 let keys = mask.keys(&queries);
-                let shape = (lse_i.len(), head_dim);
-                let o_i = ArrayViewMut2::from_shape(shape, o_i).expect(CONTIGUOUS);
                 tiles.push(QueryTile {
                     mask,
                     queries,
@@ -282,6 +288,13 @@ impl<'a> Problem<'a> {
         }
         tiles
     }
+}
+
+/// Sets memory to 0.
+fn zeroed(memory: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+    memory.fill(MaybeUninit::new(0.0));
+    // SAFETY: all elements have just been written; the two types have the same layout.
+    unsafe { &mut *(std::ptr::from_mut(memory) as *mut [f32]) }
 }
 
 const CONTIGUOUS: &str = "a fresh array has no gaps";

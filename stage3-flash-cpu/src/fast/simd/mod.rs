@@ -15,7 +15,6 @@ use std::sync::OnceLock;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
 pub(crate) use matmul::Old;
-use vector::Vector;
 
 /// The columns of every tile are a multiple of this, in every instruction set.
 pub(crate) const LANES: usize = 32;
@@ -125,8 +124,9 @@ macro_rules! kernels {
                 unsafe { softmax::score_gradient::<$vector>(dp, p, delta) }
             }
             $(#[target_feature(enable = $features)])?
-            fn transpose(a: ArrayView2<'_, f32>, c: ArrayViewMut2<'_, f32>) {
-                transpose::transpose::<{ 2 * <$vector>::LANES }>(a, c);
+            unsafe fn transpose(a: ArrayView2<'_, f32>, c: ArrayViewMut2<'_, f32>) {
+                // SAFETY: as above.
+                unsafe { transpose::transpose::<$vector>(a, c) }
             }
 
             pub(super) static KERNELS: Kernels =

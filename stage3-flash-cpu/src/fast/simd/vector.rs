@@ -1,4 +1,8 @@
-/// A register of numbers. Each function is one instruction or two.
+/// Rows and columns that [`Vector::transpose`] takes.
+pub(super) const BLOCK: [usize; 2] = [8, 4];
+
+/// A register of numbers. Each function but [`transpose`](Self::transpose) is one instruction or
+/// two.
 ///
 /// A value of this type exists only where the processor has the instructions: whoever calls an
 /// unsafe function answers for it, and the safe ones take it from there.
@@ -41,6 +45,22 @@ pub(super) trait Vector: Copy {
 
     /// The floats whose exponents are the lowest 8 bits of these, and whose other bits are 0.
     fn low_bits_as_exponent(self) -> Self;
+
+    /// `C = Aᵀ` for an `A` of [`BLOCK`] rows and columns. `row_a` and `row_c` are the distances
+    /// from row to row, in floats.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions of this type, and the elements of both exist.
+    #[inline(always)]
+    unsafe fn transpose(a: *const f32, row_a: isize, c: *mut f32, row_c: isize) {
+        for i in 0..BLOCK[0] as isize {
+            for j in 0..BLOCK[1] as isize {
+                // SAFETY: by the contract.
+                unsafe { *c.offset(j * row_c + i) = *a.offset(i * row_a + j) };
+            }
+        }
+    }
 }
 
 /// For any processor: an array that the compiler may keep in a register.

@@ -1,8 +1,36 @@
 //! The registers of x86-64. Its instruction sets differ in the names of their intrinsics.
 
 use std::arch::x86_64::*;
+use std::array::from_fn;
 
 use super::vector::Vector;
+
+/// [`Vector::transpose`]. A register holds four elements of row i and four of row i + 4, so that
+/// shuffles within its halves are enough.
+///
+/// # Safety
+///
+/// The processor has AVX2, and the elements of both exist.
+#[inline(always)]
+unsafe fn transpose(a: *const f32, row_a: isize, c: *mut f32, row_c: isize) {
+    // SAFETY: by the contract.
+    unsafe {
+        let row = |i: isize| _mm_loadu_ps(a.offset(i * row_a));
+        let [r0, r1, r2, r3] = from_fn(|i| _mm256_set_m128(row(i as isize + 4), row(i as isize)));
+        let (left, right) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
+        let (left_2, right_2) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
+        _mm256_storeu_ps(c, _mm256_shuffle_ps::<0x44>(left, left_2));
+        _mm256_storeu_ps(c.offset(row_c), _mm256_shuffle_ps::<0xee>(left, left_2));
+        _mm256_storeu_ps(
+            c.offset(2 * row_c),
+            _mm256_shuffle_ps::<0x44>(right, right_2),
+        );
+        _mm256_storeu_ps(
+            c.offset(3 * row_c),
+            _mm256_shuffle_ps::<0xee>(right, right_2),
+        );
+    }
+}
 
 macro_rules! vector {
     (
@@ -68,6 +96,12 @@ macro_rules! vector {
             fn low_bits_as_exponent(self) -> Self {
                 // SAFETY: as above.
                 Self(unsafe { $as_floats($shift_left::<23>($as_integers(self.0))) })
+            }
+
+            #[inline(always)]
+            unsafe fn transpose(a: *const f32, row_a: isize, c: *mut f32, row_c: isize) {
+                // SAFETY: by the contract; whichever type it is, the processor has AVX2.
+                unsafe { transpose(a, row_a, c, row_c) }
             }
         }
     };
