@@ -5,9 +5,9 @@
     python/check.py --without-pytorch     leaves the second half out
     python/check.py -k gradient           further arguments are pytest's
 
-CUDA tensors are tested on the simulated driver, which is built first: by `cargo build --release -p cuda-sim-libcuda`, in about
-ten minutes on two cores. PyTorch is large, so it is installed once, into target/python/torch of this workspace, by pip with its
-own settings: the CPU build will do. All else is new in each run. Each step's time is printed.
+CUDA tensors are tested on the simulated driver, which is built first, by `cargo build --release -p cuda-sim-libcuda`. PyTorch is
+large, so it is installed once, into target/python/torch of this workspace, by pip with its own settings: the CPU build will do.
+All else is new in each run. Each step's time is printed.
 """
 
 import os
