@@ -96,7 +96,8 @@ impl PtxFile {
     }
 }
 
-/// The beginning of the name in the disk cache of a PTX text with a resource report.
+/// The beginning of the name in the disk cache of a PTX text with a resource report. It was another
+/// one before the report said whether `setmaxnreg` is ignored.
 pub const REPORT: &str = "resources-";
 
 /// PTX of a unit that is not committed, opened by a resource report as a committed file is.

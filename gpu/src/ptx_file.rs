@@ -34,8 +34,8 @@ pub struct Resources {
     /// Local memory per thread, bytes: arrays that are not kept in
     /// registers, and spilled registers.
     pub frame: u32,
-    /// `setmaxnreg` has no effect: the compiler does not see that its registers
-    /// suffice.
+    /// `setmaxnreg` has no effect: the code needs more registers than it would
+    /// leave.
     pub ignores_setmaxnreg: bool,
 }
 

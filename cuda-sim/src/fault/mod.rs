@@ -401,7 +401,7 @@ pub struct WaitedBarrier {
     /// Its array and place in it, if that is known; else its address.
     pub name: String,
     /// Arrivals that the phase has had.
-    pub arrivals: u32,
+    pub arrived: u32,
     /// Arrivals of each phase.
     pub of: u32,
     /// Bytes that the phase waits for; negative if more have come than were announced.

@@ -144,7 +144,7 @@ pub(super) fn waited_for(barriers: &[WaitedBarrier]) -> String {
     let line = |barrier: &WaitedBarrier| {
         let WaitedBarrier {
             name,
-            arrivals,
+            arrived,
             of,
             missing_bytes,
             expected_bytes,
@@ -160,7 +160,7 @@ pub(super) fn waited_for(barriers: &[WaitedBarrier]) -> String {
             (None, _) => format!("lacks {missing_bytes} bytes"),
         };
         format!(
-            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} has {arrivals} of {of} arrivals and {bytes}",
+            "\n  waits   warps {} for mbarrier {name}: its phase of parity {parity} has {arrived} of {of} arrivals and {bytes}",
             warps.join(", ")
         )
     };
@@ -237,7 +237,14 @@ impl FaultKind {
             FaultKind::Race(race)
                 if race.other.by == Agent::BulkCopy && race.access.space == MemoryKind::Global =>
             {
-                "what a bulk copy writes to device memory is there when its thread has run cp.async.bulk.wait_group, without .read; then a barrier must tell the others"
+                match race.within_block {
+                    true => {
+                        "what a bulk copy writes to device memory is there when its thread has run cp.async.bulk.wait_group, without .read; then a barrier must tell the others"
+                    }
+                    false => {
+                        "a bulk copy of another block writes there: its thread waits for that by cp.async.bulk.wait_group, without .read, and a fence and a flag tell this block; or each block writes a place of its own"
+                    }
+                }
             }
             FaultKind::Race(Race {
                 other:
@@ -349,7 +356,7 @@ impl FaultKind {
             FaultKind::Deadlock { barriers }
                 if barriers
                     .iter()
-                    .any(|b| b.arrivals == b.of && b.missing_bytes > 0) =>
+                    .any(|b| b.arrived == b.of && b.missing_bytes > 0) =>
             {
                 "fewer bytes were copied than expect_tx announced, or a copy completes its bytes on another barrier"
             }

@@ -22,8 +22,7 @@ pub struct Resources {
     pub spill_stores: u32,
     /// Bytes of registers loaded back, per thread.
     pub spill_loads: u32,
-    /// `setmaxnreg` has no effect, because the assembler cannot tell that the registers would
-    /// suffice.
+    /// `setmaxnreg` has no effect, because the code needs more registers than it would leave.
     pub ignores_setmaxnreg: bool,
 }
 

@@ -158,7 +158,7 @@ fn a_block_waits_at_a_barrier_for_another_one() {
         panic!("a deadlock")
     };
     assert_eq!(
-        (barriers[0].arrivals, barriers[0].of),
+        (barriers[0].arrived, barriers[0].of),
         (0, 1),
         "{barriers:?}"
     );

@@ -247,7 +247,7 @@ fn a_phase_that_nobody_ends_is_a_deadlock() {
             panic!("{more}: {barriers:?}");
         };
         assert!(
-            waited.arrivals < waited.of && waited.missing_bytes == 0,
+            waited.arrived < waited.of && waited.missing_bytes == 0,
             "{waited:?}"
         );
     }

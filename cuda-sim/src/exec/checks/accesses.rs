@@ -244,8 +244,8 @@ impl Checks<'_> {
         self.synchronise(warp, checked, true)
     }
 
-    /// Checks the initialisation of barriers in shared memory: a write that others must be ordered
-    /// behind.
+    /// Checks the initialisation of barriers in shared memory, for these counts: writes that others
+    /// must be ordered behind. Lanes that write alike count as one.
     pub(crate) fn initialise(
         &mut self,
         warp: &mut ActiveWarp<'_>,
@@ -254,10 +254,8 @@ impl Checks<'_> {
     ) -> Result<(), Trap> {
         let who = accessor(warp, false);
         let place = |lane: usize| (checked.address(lane), counts[lane]);
-        let is_first = |lane: &usize| {
-            (0..*lane)
-                .all(|other| checked.part.mask >> other & 1 == 0 || place(other) != place(*lane))
-        };
+        let before = |lane: usize| lanes(checked.part.mask & ((1 << lane) - 1));
+        let is_first = |&lane: &usize| before(lane).all(|other| place(other) != place(lane));
         for lane in lanes(checked.part.mask).filter(is_first) {
             let seen = checked.lane_access(lane as u32, true);
             self.bytes(warp, checked.memory, who, seen, &mut || false)?;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::exec::checks::device_clock::WarpTimes;
 
-/// Who accesses shared memory asynchronously.
+/// Who accesses memory asynchronously.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// Copies that complete bytes of the mbarrier at this address of shared memory.

@@ -320,7 +320,7 @@ pub(crate) fn waited_for(worker: &HostThread<'_>, waits: &[(u32, u64)]) -> Vec<W
             at,
             WaitedBarrier {
                 name,
-                arrivals: barrier.count - barrier.pending,
+                arrived: barrier.count - barrier.pending,
                 of: barrier.count,
                 missing_bytes: barrier.bytes.into(),
                 expected_bytes: checks

@@ -32,6 +32,10 @@ impl<'a> Lowering<'a> {
             let newest = Some(number(operands.get(0)?)?);
             return Some(Op::CopyWait { newest });
         }
+        let operands = match mods.take("L2::cache_hint") {
+            true => operands.without_last()?,
+            false => operands,
+        };
         let through_l1 = mods.take("ca");
         let bytes = match number(operands.get(2)?)? {
             bytes @ (4 | 8) if through_l1 => bytes as u8,

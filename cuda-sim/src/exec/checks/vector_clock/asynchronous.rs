@@ -35,6 +35,7 @@ impl BlockClocks {
             block: None,
         };
         let number = self.begin_at(place, view, visible, issue);
+        // What it knows of other blocks, because it writes to device memory.
         if let Engine::BulkWrites { warp } = engine {
             let rows = self.visible.len().max(place + 1);
             self.visible.resize(rows, DeviceClock::default());

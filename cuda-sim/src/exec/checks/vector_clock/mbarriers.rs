@@ -1,7 +1,8 @@
 //! Barriers in shared memory (`mbarrier`): what their phases pass on, what their initialisation
-//! comes before, and the bytes that their present phase was told to expect. Bulk copies access a barrier by the generic proxy (PTX ISA 9.3, `cp.async.bulk`:
-//! "This instruction accesses its mbarrier operand using generic-proxy"), so an order suffices for
-//! them as for threads, without a fence for a proxy.
+//! comes before, and the bytes that their present phase was told to expect. Bulk copies access a
+//! barrier by the generic proxy (PTX ISA 9.3, `cp.async.bulk`: "This instruction accesses its
+//! mbarrier operand using generic-proxy"), so an order suffices for them as for threads, without a
+//! fence for a proxy.
 
 use super::{BlockClocks, Past};
 

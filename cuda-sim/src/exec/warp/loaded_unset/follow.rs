@@ -134,6 +134,10 @@ impl LoadedUnset {
                     self.uses(descriptor, mask)?;
                 }
             }
+            Op::MatrixLoad(matrices) => {
+                self.uses(matrices.address.base, matrices.row_lanes(mask))?;
+                self.spread(op, mask, None);
+            }
             Op::MatrixStore(matrices) => {
                 self.uses(matrices.address.base, matrices.row_lanes(mask))?;
             }

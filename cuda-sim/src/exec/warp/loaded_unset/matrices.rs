@@ -33,7 +33,8 @@ impl LoadedUnset {
         self.multiply(&d[..sums], &c[..sums], false, &rows, &columns);
     }
 
-    /// The rows of a fragment of A, or the columns of one of B, which are 8 or 16.
+    /// The rows of a fragment of A, or the columns of one of B, which are 8 or 16. Registers of A
+    /// have rows from 0 and from 8 on in turn.
     fn lines<const N: usize>(&self, fragments: &[R]) -> Lines<N> {
         let mut lines = [None; N];
         for (i, r) in fragments.iter().enumerate() {
@@ -48,21 +49,28 @@ impl LoadedUnset {
     /// Eight columns of D, whose sums have 16 bits if it `is_half`.
     fn multiply(&mut self, d: &[R], c: &[R], is_half: bool, rows: &Lines<16>, columns: &Lines<8>) {
         let unset = |(i, c): (usize, &R)| {
-            let mut new = self.of(*c).cloned().unwrap_or(Unset::NONE);
-            for lane in 0..32 {
-                let [g, t] = [lane / 4, lane % 4];
-                let elements = match is_half {
-                    true => vec![(8 * i + g, 2 * t, 0..2), (8 * i + g, 2 * t + 1, 2..4)],
-                    false => vec![(8 * (i / 2) + g, 2 * t + i % 2, 0..8)],
-                };
-                for (row, column, bytes) in elements {
-                    if let Some(load) = rows[row].or(columns[column]) {
-                        bytes.for_each(|byte| new.add(byte, 1 << lane, &[load; 32]));
-                    }
+            let mut new = Unset::NONE;
+            new.add_all(u32::MAX, self.of(*c));
+            let parts = match is_half {
+                true => vec![(i, 0, 0..2), (i, 1, 2..4)],
+                false => vec![(i / 2, i % 2, 0..8)],
+            };
+            for (half, odd, bytes) in parts {
+                let load = |lane: usize| rows[8 * half + lane / 4].or(columns[lane % 4 * 2 + odd]);
+                let loads: [Option<UnsetLoad>; 32] = std::array::from_fn(load);
+                let lanes = (0..32).filter(|lane| loads[*lane].is_some());
+                let lanes = lanes.fold(0, |all, lane| all | 1 << lane);
+                if lanes != 0 {
+                    let origins = std::array::from_fn(|lane| loads[lane].unwrap_or(NOTHING));
+                    bytes.for_each(|byte| new.add(byte, lanes, &origins));
                 }
             }
             new.computed()
         };
+        let concerned = |r: &R| self.of(*r).is_some();
+        if !c.iter().chain(d).any(concerned) && !rows.iter().chain(columns).any(Option::is_some) {
+            return;
+        }
         let results: Vec<Unset> = c.iter().enumerate().map(unset).collect();
         for (d, new) in d.iter().zip(results) {
             self.set(*d, u32::MAX, &new);
@@ -80,8 +88,8 @@ impl Warp {
         rows: &Lines<16>,
         columns: &[Option<UnsetLoad>],
     ) {
-        let some = rows.iter().chain(columns).any(Option::is_some);
-        if self.loaded_unset.is_none() && !some {
+        let is_concerned = rows.iter().chain(columns).any(Option::is_some);
+        if self.loaded_unset.is_none() && !is_concerned {
             return;
         }
         let unset = self.loaded_unset.get_or_insert_default();
@@ -109,29 +117,37 @@ impl Warp {
         let marked: [[u32; 4]; 32] = std::array::from_fn(|lane| marks(loaded[lane].unset));
         let each = marked.as_chunks::<8>().0.iter().zip(loaded.chunks(8));
         for ((marked, places), d) in each.zip(matrices.registers()) {
-            let Some(place) = places.iter().find(|place| place.unset != 0) else {
+            if places.iter().all(|place| place.unset == 0) {
                 continue;
-            };
-            let at = place.at + u64::from(place.unset.trailing_zeros());
-            let copied = worker.checks.copied_from(self.number, place.space, at, 0);
-            let origin = copied.unwrap_or(UnsetLoad {
-                pc: step.pc,
-                space: place.space,
-                at: place.at,
-                bytes: 16,
-                computed: false,
-            });
+            }
             let words = match matrices.transposed {
                 true => fragment(&exchanged(marked)),
                 false => fragment(marked),
             };
+            let origins = std::array::from_fn(|lane| {
+                let row = match matrices.transposed {
+                    // The low half comes from the first of two rows.
+                    true => lane % 4 * 2 + usize::from(words[lane] & 0xffff == 0),
+                    false => lane / 4,
+                };
+                let place = &places[row];
+                let at = place.at + u64::from(place.unset.trailing_zeros().min(15));
+                let copied = worker.checks.copied_from(self.number, place.space, at, 0);
+                copied.unwrap_or(UnsetLoad {
+                    pc: step.pc,
+                    space: place.space,
+                    at: place.at,
+                    bytes: 16,
+                    computed: false,
+                })
+            });
             let mut new = Unset::NONE;
             for byte in 0..4 {
                 let is_unset = |lane: &usize| words[*lane] >> (8 * byte) & 1 != 0;
                 let lanes = (0..32)
                     .filter(is_unset)
                     .fold(0, |all, lane| all | 1 << lane);
-                new.add(byte, lanes, &[origin; 32]);
+                new.add(byte, lanes, &origins);
             }
             unset.set(*d, step.mask, &new);
         }
@@ -150,7 +166,6 @@ impl Warp {
         let mut warp = self.active(step.kernel, step.mask, step.pc);
         for (i, r) in matrices.registers().iter().enumerate() {
             let Some(stored) = unset.of(*r) else { continue };
-            let load = stored.origins[stored.lanes().trailing_zeros() as usize & 31];
             let words: [u32; 32] = std::array::from_fn(|lane| {
                 let is_unset = |byte: u32| stored.bytes[byte as usize] >> lane & 1;
                 (0..4).fold(0, |all, byte| all | is_unset(byte) << (8 * byte))
@@ -163,6 +178,10 @@ impl Warp {
                 let lane = 8 * i + row;
                 let (_, at) = lane_place(warp.registers, &matrices.address, lane);
                 for byte in (0..16).filter(|byte| marked[byte / 4] >> (8 * (byte % 4)) & 1 != 0) {
+                    let load = stored.origins[match matrices.transposed {
+                        true => 4 * (byte / 2) + row / 2,
+                        false => 4 * row + byte / 4,
+                    }];
                     let (space, at) = (MemorySpace::Shared, at + byte as u64);
                     worker.checks.unwrite_copy(&mut warp, space, at, lane, load);
                 }
@@ -171,6 +190,9 @@ impl Warp {
         self.loaded_unset = Some(unset);
     }
 }
+
+/// The place of a lane that has nothing unset.
+const NOTHING: UnsetLoad = Unset::NONE.origins[0];
 
 /// A bit for each of the bytes of a row, in the place of that byte's lowest.
 fn marks(unset: u32) -> [u32; 4] {
