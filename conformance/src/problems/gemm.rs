@@ -62,6 +62,8 @@ pub fn problems(product: Product) -> Vec<Problem> {
     for sizes in [[1, 1000, 65], [65, 1, 1000], [1000, 1, 1], [545, 70, 3]] {
         add([1, 1, 1], sizes);
     }
+    // More terms than 16 bits count.
+    add([1, 1, 1], [1, 1, 65_537]);
     // Batches, heads, and heads of `a` that share one of `b`.
     for batches in [[3, 1, 1], [1, 5, 5], [2, 4, 4], [2, 4, 2], [2, 6, 1]] {
         add(batches, [17, 33, 19]);

@@ -21,7 +21,7 @@ pub struct Problem {
     pub causal: bool,
     /// `[B or 1, H or 1, nq, nk]`, with −inf where a key is hidden.
     pub mask: Option<Array4<f32>>,
-    /// How the scores lie in device memory: packed, or in a longer buffer.
+    /// How the scores lie in device memory: packed, at an odd or even place, or in a longer buffer.
     pub layout: Layout,
 }
 
@@ -49,7 +49,11 @@ pub fn problems() -> Vec<Problem> {
         .map(|(shape, causal, mask)| Problem::new(shape, causal, mask))
         .chain([
             Problem::new([1, 2, 9, 9], true, None).with_nan_and_infinity_hidden(),
-            Problem::new([1, 2, 5, 7], false, None).in_a_longer_buffer(),
+            Problem::new([1, 2, 5, 7], false, None).lying(Layout::Longer),
+            // Rows that would be vectors of two or four, if the scores did not begin beside one.
+            Problem::new([1, 2, 5, 8], false, None).lying(Layout::Odd),
+            Problem::new([1, 2, 5, 8], true, None).lying(Layout::Odd),
+            Problem::new([1, 2, 5, 8], false, None).lying(Layout::Even),
         ])
         .collect()
 }
@@ -85,9 +89,13 @@ impl Problem {
         }
     }
 
-    fn in_a_longer_buffer(mut self) -> Self {
-        self.layout = Layout::Longer;
-        self.name += "_in_a_longer_buffer";
+    fn lying(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self.name += match layout {
+            Layout::Odd => "_at_an_odd_place",
+            Layout::Even => "_at_an_even_place",
+            _ => "_in_a_longer_buffer",
+        };
         self
     }
 
@@ -127,8 +135,8 @@ impl super::Problem for Problem {
         let (_, _, nq, nk) = self.scores.dim();
         let has_non_finite_scores = self.scores.iter().any(|score| !score.is_finite());
         let masked = self.mask.is_some() || (self.causal && nq > nk);
-        let longer = self.layout != Layout::Packed;
-        masked || has_non_finite_scores || longer || self.scores.len() == MANY
+        let apart = self.layout != Layout::Packed;
+        masked || has_non_finite_scores || apart || self.scores.len() == MANY
     }
 
     fn extent(&self) -> Extent {

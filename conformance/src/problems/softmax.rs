@@ -105,9 +105,11 @@ pub fn problems(axis: Axis) -> Vec<Problem> {
     }
     // One element more than a whole number of passes has, if a pass or what a thread keeps has a
     // power of two.
-    for length in [257, 513, 1025, 2049, 4097, 8193] {
+    for length in [257, 513, 1025, 2049, 4097, 8193, 12_289] {
         problems.push(Problem::new([1, length, 1], axis, Values::Normal));
     }
+    // More elements than shared memory, or the registers of a block, can keep.
+    problems.push(Problem::new([1, 60_001, 1], axis, Values::Normal));
     // Buffers that go on behind x and lse; then without elements of x.
     for length in [33, 0] {
         let problem = Problem::new([2, length, 3], axis, Values::Normal);
