@@ -80,7 +80,13 @@ pub fn attention<T: Element>(judge: &mut Judge<'_>, device: &Device, own: &impl 
                 let plain = attention::problems().into_iter().filter(plain).collect();
                 let without_lse = stored(plain).map(Problem::without_lse);
                 let of_half = match T::DTYPE {
-                    Dtype::F16 => vec![attention::equal_keys(), attention::below_half()],
+                    Dtype::F16 => {
+                        let alone = [attention::equal_keys(), attention::below_half()];
+                        alone
+                            .into_iter()
+                            .chain(attention::steps_of_half())
+                            .collect()
+                    }
                     Dtype::F32 | Dtype::Bf16 => Vec::new(),
                 };
                 let all = table().chain(without_lse).chain(stored(of_half));

@@ -37,6 +37,12 @@ pub(super) enum Values {
     /// Logits of about 0, and of 78 from the 65th key on, and values of about 1e4: the exponentials
     /// by a maximum of 0 are within f32, and the sum of their products is not.
     Step78,
+    /// Logits of about 0, and of 11.5 from the 129th key on: 16.6 powers of two above a maximum of 0,
+    /// so that exponentials by it are beyond half precision.
+    Step11,
+    /// Logits of about 0 and 30, query by query: a maximum that several queries share leaves every
+    /// second one weights of e⁻³⁰, which half precision does not hold.
+    RowsApart,
     /// Every query and key is 100 times a basis vector: a query sees only the keys with its own.
     OneHot,
     /// Normal with rare values of ten times the size.
@@ -212,6 +218,8 @@ impl Row {
             Values::Plus85 => "_plus85",
             Values::Rising => "_rising",
             Values::Step78 => "_step78",
+            Values::Step11 => "_step11",
+            Values::RowsApart => "_rows_apart",
             Values::OneHot => "_one_hot",
             Values::Outliers => "_outliers",
         };
@@ -274,6 +282,12 @@ impl Row {
             ),
             Values::Rising => by_key(q_shape, k_shape, |j| 12.3 * (j / 128) as f32),
             Values::Step78 => by_key(q_shape, k_shape, step),
+            Values::Step11 => by_key(q_shape, k_shape, |j| if j < 128 { 0.0 } else { 11.5 }),
+            Values::RowsApart => {
+                let (mut q, k) = by_key(q_shape, k_shape, |_| 30.0);
+                q.slice_mut(s![.., .., ..;2, 0]).fill(0.0);
+                (q, k)
+            }
             Values::OneHot => (one_hot(q_shape, 31), one_hot(k_shape, 32)),
         };
         // Not centred on 0, so that weights that do not add up to 1 are seen.

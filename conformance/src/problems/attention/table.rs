@@ -50,6 +50,17 @@ pub(super) fn below_half() -> Row {
     Row::new(1, 1, 33, 33, 64).values(minus).scale(1.0).causal()
 }
 
+/// Logits that grow from one tile of keys to another by so much that a maximum that lags behind
+/// leaves weights beyond half precision.
+pub(super) fn step_11() -> Row {
+    Row::new(1, 2, 17, 257, 64).values(Values::Step11)
+}
+
+/// Neighbouring queries whose logits are far from each other.
+pub(super) fn rows_apart() -> Row {
+    Row::new(1, 2, 17, 65, 64).values(Values::RowsApart)
+}
+
 /// With dropout: several probabilities, seeds and offsets, the last of which wrap around, and
 /// every other option.
 pub(super) fn with_dropout() -> Vec<(Row, Dropout)> {
