@@ -105,8 +105,8 @@ struct Texts {
 }
 
 /// Stories of the storyteller, as transformers continues them, ties, logits that are nearly tied or
-/// below 0, an end, and no token: see [`tied`], [`nearly_tied`], [`below_zero`], [`ended`] and
-/// [`no_token`].
+/// below 0, an end, an end in the prompt, and no token: see [`tied`], [`nearly_tied`],
+/// [`below_zero`], [`ended`], [`after_an_end`] and [`no_token`].
 ///
 /// # Panics
 ///
@@ -140,6 +140,7 @@ pub fn problems() -> Vec<Problem> {
         below_zero(),
         ended(MOST),
         ended(usize::MAX),
+        after_an_end(),
         no_token(),
     ];
     stories.chain(small).collect()
@@ -262,6 +263,24 @@ pub fn ended(most: usize) -> Problem {
     }
 }
 
+/// A prompt whose last token would end a text: what ends one is a token that follows the prompt.
+///
+/// # Panics
+///
+/// As [`tied`] does.
+pub fn after_an_end() -> Problem {
+    let problem = tied(2);
+    let last = problem.prompt.last().copied().unwrap_or(0);
+    let mut text = problem.continuation.iter();
+    let length = text.position(|&token| token == last);
+    Problem {
+        name: "after_an_end".to_owned(),
+        end: vec![last],
+        continuation: problem.continuation[..length.unwrap_or(problem.most)].to_vec(),
+        ..problem
+    }
+}
+
 /// A prompt that no token is to follow.
 ///
 /// # Panics
@@ -355,6 +374,13 @@ mod tests {
         assert!(ended.end.is_sorted_by(|a, b| a > b), "{:?}", ended.end);
         assert!(!ended.continuation.is_empty());
         assert!(problem.continuation.starts_with(&ended.continuation));
+        let after_an_end = after_an_end();
+        assert!(
+            after_an_end
+                .end
+                .contains(after_an_end.prompt.last().unwrap())
+        );
+        assert!(!after_an_end.continuation.is_empty());
     }
 
     #[test]
