@@ -159,7 +159,11 @@ impl Room {
         let n = tokens.first().map_or(0, |first| first.len());
         let room = self.tokens.saturating_sub(cached);
         if n == 0 || n > room {
-            return refuse(format!("1 to {room} of each sequence"), n.to_string());
+            let expected = match room {
+                0 => "none of each sequence, because the room is full".to_owned(),
+                room => format!("1 to {room} of each sequence"),
+            };
+            return refuse(expected, n.to_string());
         }
         for of_sequence in tokens {
             if of_sequence.len() != n {

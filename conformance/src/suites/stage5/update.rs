@@ -326,6 +326,22 @@ impl Update {
         Ok(cache)
     }
 
+    /// Where a byte lies in the cache of keys or of values, if there are no pages.
+    fn place(&self, (which, byte): (usize, usize)) -> String {
+        if self.page_size.is_some() {
+            return String::new();
+        }
+        let row = byte / self.dtype.bytes() / self.head_dim;
+        let column = byte / self.dtype.bytes() % self.head_dim;
+        let (head, token) = (row / self.max_seq, row % self.max_seq);
+        format!(
+            ", first in {} at sequence {}, head {}, token {token}, column {column}",
+            ["k", "v"][which],
+            head / self.kv_heads,
+            head % self.kv_heads,
+        )
+    }
+
     /// The bytes of the cache are those of the cache before, with the new rows.
     fn claim(&self, device: &Device, own: &impl Decoding) -> (Claim, Option<AnyError>) {
         let actual = self.run(device, own).and_then(|cache| {
@@ -346,13 +362,20 @@ impl Update {
                 let pairs = actual[which].iter().zip(&expected[which]);
                 pairs.filter(|(a, b)| a != b).count()
             };
-            Ok((wrong(0), wrong(1)))
+            let first = (0..2).find_map(|which| {
+                let mut pairs = actual[which].iter().zip(&expected[which]);
+                Some((which, pairs.position(|(a, b)| a != b)?))
+            });
+            Ok(([wrong(0), wrong(1)], first))
         });
         let claim = Claim {
             expected: "the new rows of k and v, rounded, and all else as it was".to_owned(),
-            holds: matches!(actual, Ok((0, 0))),
+            holds: matches!(actual, Ok(([0, 0], _))),
             actual: match &actual {
-                Ok((k, v)) => format!("{k} bytes of k and {v} bytes of v differ"),
+                Ok(([k, v], first)) => {
+                    let place = first.map(|first| self.place(first)).unwrap_or_default();
+                    format!("{k} bytes of k and {v} bytes of v differ{place}")
+                }
                 Err(error) => error.to_string(),
             },
         };
