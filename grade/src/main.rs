@@ -19,8 +19,8 @@ Examples:
   cargo grade 4                    grade stage 4
   cargo grade --results Results.md grade everything, and write the figures of the assignment
 
-Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. `clinic` and
-`warm-up` have the same, but for `warm-up next`; of `story` it is 0 if all of its tasks are written, and the tokens are those of the course's decoder.
+Exit status: 0 if all graded tasks have full marks, 1 if not, 2 if they could not be graded. A bonus counts if it is named, or graded
+without other tasks. `clinic` and `warm-up` have the same, but for `warm-up next`; of `story` it is 0 if all of its tasks are written, and the tokens are those of the course's decoder.
 Of `class`: 0 if all submissions could be graded, 1 if not, 2 if it could not begin or write."
 )]
 struct Arguments {

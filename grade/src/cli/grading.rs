@@ -10,6 +10,7 @@ use grade::figures::figures;
 use grade::grade::Settings;
 use grade::places::Places;
 use grade::report::{Points, advice, gradescope, html, json, markdown, terminal};
+use grade::tasks::Task;
 use grade::verdict::{Grade, Subject};
 
 use super::run::{run as grade_tasks, run_and_keep};
@@ -85,11 +86,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     print(&text)?;
     arguments.write(&grade, &settings)?;
-    let mut counted = grade.tasks.iter().filter(|task| !task.bonus);
-    Ok(match counted.all(Points::is_full) {
+    let counted = grade.tasks.iter().zip(&tasks);
+    let mut counted = counted.filter(|(_, task)| counts(task, &tasks, &words));
+    Ok(match counted.all(|(grade, _)| Points::is_full(grade)) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// True if a task that lacks points makes the exit status 1: a bonus does if it was named, or graded without other tasks.
+fn counts(task: &Task, graded: &[&Task], words: &[String]) -> bool {
+    let mut names = words.iter().filter(|word| word.parse::<u8>().is_err()); // no stages
+    let mut named = || names.any(|word| task.is_called(word));
+    !task.bonus || graded.iter().all(|task| task.bonus) || named()
 }
 
 impl Arguments {
@@ -135,4 +144,25 @@ impl Arguments {
 /// The peaks of the device that kernels run on here.
 pub fn peaks() -> anyhow::Result<Peaks> {
     Ok(Peaks::of(&*gpu::context(0)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bonus_counts_if_it_was_asked_for() {
+        let counted = |words: &[&str]| {
+            let words = Vec::from_iter(words.iter().map(|&word| word.to_owned()));
+            let graded = selection(&words).unwrap();
+            let counted = graded.iter().filter(|task| counts(task, &graded, &words));
+            Vec::from_iter(counted.filter(|task| task.bonus).map(|task| task.name()))
+        };
+        assert_eq!(counted(&[]), [""; 0]);
+        assert_eq!(counted(&["4"]), [""; 0]);
+        assert_eq!(counted(&["mma"]), ["4/mma"]);
+        assert_eq!(counted(&["mma", "4/flash"]), ["4/mma"]);
+        assert_eq!(counted(&["4/mma", "4/swizzle"]), ["4/mma", "4/swizzle"]);
+        assert_eq!(counted(&["4", "split"]), ["5/split"]);
+    }
 }
