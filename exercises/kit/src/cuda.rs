@@ -216,6 +216,25 @@ impl Device {
         &self,
         run: Run,
         reading: &Reading<E>,
+    /// The call, as one that failed if it has changed this input.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Device::read`].
+    pub fn unchanged<T: Plain + DeviceRepr>(
+        &self,
+        mut called: Called,
+        name: &str,
+        buffer: &Buffer<T>,
+        input: &Tensor,
+    ) -> Result<Called, Broken> {
+        if called.outcome == Outcome::Done && !self.read(buffer)?.has_bytes_of(input) {
+            let text = format!("The call changes `{name}`, which is an input");
+            called.outcome = Outcome::Failed { text };
+        }
+        Ok(called)
+    }
+
         work: impl FnOnce() -> Result<(), E>,
     ) -> Called {
         let mut work = Some(work);

@@ -172,6 +172,11 @@ impl Tensor {
         self.bytes.len() as u64
     }
 
+    /// True if the elements of both have the same bytes.
+    pub fn has_bytes_of(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+
     /// The number of axes.
     pub fn axes(&self) -> usize {
         self.shape.len()

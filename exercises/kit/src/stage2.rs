@@ -52,6 +52,23 @@ fn serve_any(
     )
 }
 
+/// The inputs of a call with their names, in device memory and as they came.
+fn inputs<'a>(
+    buffers: &'a Step<Buffer<f32>, Buffer<f32>>,
+    call: &'a Call,
+) -> Vec<(&'static str, &'a Buffer<f32>, &'a Tensor)> {
+    match (buffers, call) {
+        (Step::Gemm { a, b, .. }, Step::Gemm { a: x, b: y, .. }) => vec![("a", a, x), ("b", b, y)],
+        (
+            Step::Attention { q, k, v, .. },
+            Step::Attention {
+                q: x, k: y, v: z, ..
+            },
+        ) => vec![("q", q, x), ("k", k, y), ("v", v, z)],
+        _ => Vec::new(),
+    }
+}
+
 fn answer(
     device: &Device,
     own: &dyn Steps<Error = Error>,
@@ -65,7 +82,10 @@ fn answer(
         |input| Ok(Buffer::view(input)),
         |output| Ok::<_, Broken>(Buffer::view_mut(output)),
     )?;
-    let called = device.call(run, reading, || own.run(views));
+    let mut called = device.call(run, reading, || own.run(views));
+    for (name, buffer, tensor) in inputs(&buffers, &call) {
+        called = device.unchanged(called, name, buffer, tensor)?;
+    }
     let (first, second) = buffers.outputs();
     device.answer::<f32>(called, &[Some(first), second.as_deref()])
 }

@@ -10,7 +10,7 @@ use stage4_flash_cuda::{
     BackwardInputs, Error, Fused, FusedBackward, Gradients, Inputs, Outputs, Rung, Shape, Sizes,
 };
 
-use crate::cuda::{self, Buffer, Device, Reading, StridedBuffer, StridedTensor};
+use crate::cuda::{self, Buffer, Called, Device, Reading, StridedBuffer, StridedTensor};
 use crate::frame::{Broken, Plain, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
@@ -85,6 +85,23 @@ impl<T: Plain + DeviceRepr> InputBuffers<T> {
             key_lengths: device.upload_some(&inputs.key_lengths)?,
             blocks: device.upload_strided(&inputs.blocks)?,
         })
+    }
+
+    /// The call, as one that failed if it has changed q, k or v.
+    fn unchanged(
+        &self,
+        device: &Device,
+        mut called: Called,
+        inputs: &InputTensors,
+    ) -> Result<Called, Broken> {
+        for (name, buffer, tensor) in [
+            ("q", &self.q, &inputs.q),
+            ("k", &self.k, &inputs.k),
+            ("v", &self.v, &inputs.v),
+        ] {
+            called = device.unchanged(called, name, buffer, tensor)?;
+        }
+        Ok(called)
     }
 
     fn views(&self) -> Inputs<'_, T> {
@@ -184,6 +201,7 @@ fn forward<T: Plain + DeviceRepr>(
         };
         own.forward(inputs.views(), outputs, &call.shape)
     });
+    let called = inputs.unchanged(device, called, &call.inputs)?;
     let mut outputs = vec![device.read(&o)?];
     if let Some(lse) = &lse {
         outputs.push(device.read(lse)?);
@@ -217,5 +235,13 @@ fn gradients(
         };
         own.backward(inputs, gradients, &call.shape)
     });
+    let mut called = forward.unchanged(device, called, &call.inputs)?;
+    for (name, buffer, tensor) in [
+        ("o", &o, &call.o),
+        ("lse", &lse, &call.lse),
+        ("d_o", &d_o, &call.d_o),
+    ] {
+        called = device.unchanged(called, name, buffer, tensor)?;
+    }
     device.answer::<f32>(called, &[Some(&dq), Some(&dk), Some(&dv)])
 }

@@ -9,7 +9,7 @@ use stage5_decode::{
     Cache, CacheShape, Decoding, Error, Inputs, NewTokens, Outputs, PerSequence, Shape,
 };
 
-use crate::cuda::{self, Buffer, Device, Reading};
+use crate::cuda::{self, Buffer, Called, Device, Reading};
 use crate::frame::{Broken, Tensor};
 use crate::message::Run;
 use crate::serving::Answer;
@@ -80,6 +80,16 @@ impl CacheBuffers {
             lengths: device.upload(&cache.lengths.device)?,
         })
     }
+
+    /// The call, as one that failed if it has changed the lengths.
+    fn unchanged_lengths(
+        &self,
+        device: &Device,
+        called: Called,
+        cache: &CacheTensors,
+    ) -> Result<Called, Broken> {
+        device.unchanged(called, "lengths", &self.lengths, &cache.lengths.device)
+    }
 }
 
 /// Answers calls of the stage's interface. `plain` and `splitting` get the stream, and make the
@@ -130,7 +140,7 @@ fn answer(
         } => {
             let mut buffers = CacheBuffers::new(device, cache)?;
             let device_counts = device.upload(&counts.device)?;
-            let (k, v) = (device.upload(k)?, device.upload(v)?);
+            let (k_rows, v_rows) = (device.upload(k)?, device.upload(v)?);
             let called = device.call(run, reading, || {
                 let mut k_cache = buffers.k.behind(cache.skipped);
                 let mut v_cache = buffers.v.behind(cache.skipped);
@@ -149,14 +159,18 @@ fn answer(
                     device: device_counts.view(),
                 };
                 let new = NewTokens {
-                    k: k.view(),
-                    v: v.view(),
+                    k: k_rows.view(),
+                    v: v_rows.view(),
                     n: *n,
                     k_strides: *k_strides,
                     v_strides: *v_strides,
                 };
                 plain.update_cache(view, counts, new)
             });
+            let called = buffers.unchanged_lengths(device, called, cache)?;
+            let called = device.unchanged(called, "counts", &device_counts, &counts.device)?;
+            let called = device.unchanged(called, "k", &k_rows, k)?;
+            let called = device.unchanged(called, "v", &v_rows, v)?;
             device.answer(called, &[Some(&buffers.k), Some(&buffers.v)])
         }
         Call::Decode {
@@ -168,7 +182,7 @@ fn answer(
             shape,
         } => {
             let own = if *splitting { with_splits } else { plain };
-            let q = device.upload(q)?;
+            let queries = device.upload(q)?;
             let mut buffers = CacheBuffers::new(device, cache)?;
             let (mut o, mut lse) = (device.upload(o)?, device.upload_some(lse)?);
             let called = device.call(run, reading, || {
@@ -185,7 +199,7 @@ fn answer(
                     },
                 };
                 let inputs = Inputs {
-                    q: q.view(),
+                    q: queries.view(),
                     cache: view,
                 };
                 let outputs = Outputs {
@@ -194,6 +208,10 @@ fn answer(
                 };
                 own.decode(inputs, outputs, shape)
             });
+            let called = buffers.unchanged_lengths(device, called, cache)?;
+            let called = device.unchanged(called, "q", &queries, q)?;
+            let called = device.unchanged(called, "k_cache", &buffers.k, &cache.k)?;
+            let called = device.unchanged(called, "v_cache", &buffers.v, &cache.v)?;
             device.answer::<f32>(called, &[Some(&o), lse.as_ref()])
         }
     }
