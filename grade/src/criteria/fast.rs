@@ -1,6 +1,7 @@
 //! Fast: the work of one problem, compared with that of the stage's own implementation.
 
 use std::error::Error;
+use std::slice;
 
 use conformance::AnyError;
 use exercise_kit::message::{FaultKind, Launch, Outcome, Run};
@@ -48,8 +49,8 @@ fn pairs_for(ratio: f64) -> usize {
 /// A share of the reference's work below which the device cannot have computed the result, or not by the means that the task asks for.
 pub(super) const LEAST: f64 = 0.25;
 
-/// Bytes that kernels store for each byte of the outputs, where they are written once.
-const MOST_STORED: f64 = 1.25;
+/// Bytes that kernels store for each byte of the outputs, where they are written once: besides these, a number for each row.
+const MOST_STORED: f64 = 1.01;
 
 /// Bytes by which a program's resident memory may grow in the call of [`Input::Large`]. Tiles need one eighth, with the message and
 /// what the system's allocator keeps; all scores need twice as many.
@@ -122,22 +123,50 @@ fn kind_of(error: &(dyn Error + 'static)) -> Kind {
 
 /// What is wrong with the memory of [`Input::Large`], if that is judged.
 fn memory(exam: &dyn Exam, rig: &Rig<'_>) -> Option<String> {
-    let most = exam.most_memory()?;
+    let (keys, most) = exam.most_memory()?;
     rig.remote.take_calls();
-    let large = || exam.compute(rig, Whose::Learner, Input::Large);
-    let (computed, resident) = rig.remote.growing(large);
-    if let Err(error) = computed {
-        return Some(error.to_string());
+    let mut resident = None;
+    let mut peaks = [0; 2];
+    for (input, peak) in [Input::Large, Input::Quarter].into_iter().zip(&mut peaks) {
+        let call = || exam.compute(rig, Whose::Learner, input);
+        let (computed, grown) = rig.remote.growing(call);
+        if let Err(error) = computed {
+            return Some(error.to_string());
+        }
+        if input == Input::Large {
+            resident = grown;
+        }
+        let calls = rig.remote.take_calls();
+        *peak = calls.iter().map(|call| call.in_use.peak).max()?;
     }
-    let calls = rig.remote.take_calls();
-    let counted = calls.iter().map(|call| call.in_use.peak).max()?;
-    too_much(counted, most, resident, memory_is_told())
+    let [counted, quarter] = peaks;
+    too_much(keys, counted, most, resident, memory_is_told())
+        .or_else(|| grows(keys, quarter, counted))
+}
+
+/// What is wrong with calls that take so many bytes for a quarter of the keys and for all of them. What is kept for each tile of
+/// keys, be it one number for each of 64 queries, is more than a byte for each key.
+fn grows(keys: usize, quarter: u64, all: u64) -> Option<String> {
+    let more = all.saturating_sub(quarter);
+    let keys_more = keys - keys / 4;
+    (more > keys_more as u64).then(|| {
+        format!(
+            "64 queries take {all} bytes of memory with {keys} keys, and {quarter} with a quarter of them: memory grows with the keys. \
+             A row needs its maximum, its sum and its output, however many tiles it has seen."
+        )
+    })
 }
 
 /// What is wrong with a call that takes so many bytes by the allocator that counts, where `most` are enough, and makes the program's
 /// resident memory grow by so many, because memory may be taken past that allocator. `told` is true if the system tells of
 /// resident memory.
-fn too_much(counted: u64, most: u64, resident: Option<u64>, told: bool) -> Option<String> {
+fn too_much(
+    keys: usize,
+    counted: u64,
+    most: u64,
+    resident: Option<u64>,
+    told: bool,
+) -> Option<String> {
     if told && resident.is_none() {
         return Some(
             "The system does not tell the grader how much memory the program takes.".to_owned(),
@@ -147,7 +176,7 @@ fn too_much(counted: u64, most: u64, resident: Option<u64>, told: bool) -> Optio
     let peak = Some(counted).filter(|&bytes| bytes > most).or(resident);
     peak.map(|peak| {
         format!(
-            "64 queries and 65,536 keys take {peak} bytes of memory, of which {most} would be enough for many tiles: the scores \
+            "64 queries and {keys} keys take {peak} bytes of memory, of which {most} would be enough for many tiles: the scores \
              of a tile are all that is needed at a time, however many keys there are."
         )
     })
@@ -247,12 +276,23 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
     if let Some(sentence) = lacking.next() {
         return Err(sentence.into());
     }
-    let lost = waiting(exam.place(), &calls).or_else(|| stored(exam, &calls, &launches));
+    let mut lost =
+        waiting(exam.place(), rig.remote.waits()).or_else(|| stored(exam, &calls, &launches));
     for (place, (case, means)) in exam.counted().into_iter().enumerate() {
         let (calls, profiles) = profiled(exam, task, rig, Input::Counted(place))?;
-        if let Some(sentence) = means.lacking(&launches_of(&calls), &profiles, &launches) {
+        let counted = launches_of(&calls);
+        let (masked, all) = match (means, &calls[..]) {
+            (Means::SkippedTilesOfBoth, [masked, all]) => (
+                launches_of(slice::from_ref(masked)),
+                launches_of(slice::from_ref(all)),
+            ),
+            _ => (launches.clone(), counted.clone()),
+        };
+        if let Some(sentence) = means.lacking(&all, &profiles, &masked) {
             return Err(format!("In {case}: {sentence}").into());
         }
+        let in_case = |sentence| format!("In {case}: {sentence}");
+        lost = lost.or_else(|| stored(exam, &calls, &counted).map(in_case));
     }
     let seconds: f64 = profiles.iter().map(|launch| launch.time.seconds).sum();
     let device = profiles.first().map_or("", |launch| launch.time.device);
@@ -274,19 +314,16 @@ fn on_device(exam: &dyn Exam, task: &Task, rig: &Rig<'_>, seed: u64) -> Result<T
 }
 
 /// What is wrong with calls that wait for the device.
-fn waiting(place: Place, calls: &[remote::Called]) -> Option<String> {
+fn waiting(place: Place, waits: u64) -> Option<String> {
     let Place::Device {
         reads_back: false, ..
     } = place
     else {
         return None;
     };
-    let waits = calls
-        .iter()
-        .fold(0u64, |sum, call| sum.saturating_add(call.waits));
     (waits > 0).then(|| {
         format!(
-            "The call waits for the device, {waits} in all: it should launch and return, so that the host prepares what follows \
+            "Calls wait for the device, {waits} times in all: they should launch and return, so that the host prepares what follows \
              while the device computes. Frees and copies on the stream come after its kernels anyway."
         )
     })
@@ -406,15 +443,26 @@ mod tests {
     #[test]
     fn memory_counts_by_the_allocator_and_past_it() {
         let fits = Some(MOST_RESIDENT);
-        assert_eq!(too_much(10, 10, fits, true), None);
-        let says = |counted, resident, told| too_much(counted, 10, resident, told).unwrap();
+        assert_eq!(too_much(100, 10, 10, fits, true), None);
+        let says = |counted, resident, told| too_much(100, counted, 10, resident, told).unwrap();
         assert!(says(11, fits, true).contains("take 11 bytes"));
         let past = MOST_RESIDENT + 1;
         assert!(says(10, Some(past), true).contains(&format!("take {past} bytes")));
         // A program that the system does not tell of, and a system that tells of none.
         assert!(says(10, None, true).contains("does not tell"));
-        assert_eq!(too_much(10, 10, None, false), None);
+        assert_eq!(too_much(100, 10, 10, None, false), None);
         assert!(says(11, None, false).contains("take 11 bytes"));
+    }
+
+    #[test]
+    fn memory_for_each_tile_grows_with_the_keys() {
+        assert_eq!(grows(400, 1000, 1300), None);
+        assert_eq!(grows(400, 1000, 900), None);
+        let says = grows(400, 1000, 1301).unwrap();
+        assert!(
+            says.contains("1301 bytes of memory with 400 keys"),
+            "{says}"
+        );
     }
 
     #[test]

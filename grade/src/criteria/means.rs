@@ -20,6 +20,10 @@ const MOST_WITH_MASK: f64 = 0.85;
 pub enum Means {
     /// Tiles of keys that no query sees, skipped: counted without the mask, and compared with the timed problem.
     SkippedTiles,
+    /// The same of two calls, with the mask and without it.
+    SkippedTilesOfBoth,
+    /// Nothing but what is judged of every call: see [`Exam::writes_once`](crate::exams::Exam::writes_once).
+    Stores,
     /// Both products on tensor cores.
     TensorCores,
     /// Both products by warpgroups.
@@ -48,7 +52,8 @@ impl Means {
         let sum = |count: fn(&Launch) -> u64| sum_of(launches, count);
         let tensor = sum(|launch| launch.means.tensor_flops);
         match self {
-            Means::SkippedTiles => {
+            Means::Stores => None,
+            Means::SkippedTiles | Means::SkippedTilesOfBoth => {
                 let all = sum(|launch| launch.flops);
                 let masked = sum_of(timed, |launch| launch.flops);
                 (masked as f64 > MOST_WITH_MASK * all as f64).then(|| {

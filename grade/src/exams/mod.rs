@@ -107,8 +107,8 @@ pub trait Exam {
         None
     }
 
-    /// The most bytes of host memory that the learner's call may take for [`Input::Large`], if that is judged.
-    fn most_memory(&self) -> Option<u64> {
+    /// The keys of [`Input::Large`], and the most bytes of host memory that the learner's call may take for it, if that is judged.
+    fn most_memory(&self) -> Option<(usize, u64)> {
         None
     }
 
@@ -180,6 +180,8 @@ const MANY: usize = 2600;
 impl Input {
     /// The error of a task that has no such problem.
     fn missing(self) -> AnyError {
+    /// The same with a quarter of its keys.
+    Quarter,
         format!("the task has no problem for {self:?}").into()
     }
 }

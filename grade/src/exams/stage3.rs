@@ -10,7 +10,7 @@ use super::stage1::{LACKS, attend, explain_attention, judge_others, tensors};
 use super::{Exam, Input, Place, Rig, Whose, by};
 use crate::cause::{Explanation, Wrong};
 
-/// Keys of [`Input::Large`], for 64 queries: a few tiles of queries, if not one.
+/// Keys of [`Input::Large`] in whole tiles, for 64 queries: a few tiles of queries, if not one.
 const LONG: usize = 1 << 16;
 
 /// The same tensor, each of whose matrices lies by columns in memory.
@@ -22,6 +22,13 @@ fn by_columns(tensor: Array4<f32>) -> Array4<f32> {
 
 /// A step of FlashAttention-2 on the CPU.
 pub(super) struct Flash(pub Step);
+
+impl Flash {
+    /// So many keys, or one more where a step has ragged sizes.
+    fn keys(&self, whole: usize) -> usize {
+        whole + usize::from(self.0 != Step::Online)
+    }
+}
 
 impl Exam for Flash {
     /// A tile of the suite need not be one of the learner's.
@@ -61,8 +68,8 @@ impl Exam for Flash {
 
     /// The scores of four queries of [`Input::Large`]: more than tiles need, however many keys there are, and less than a packed copy
     /// of all keys and values.
-    fn most_memory(&self) -> Option<u64> {
-        Some((4 * LONG * size_of::<f32>()) as u64)
+    fn most_memory(&self) -> Option<(usize, u64)> {
+        Some((self.keys(LONG), (4 * LONG * size_of::<f32>()) as u64))
     }
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
@@ -72,12 +79,13 @@ impl Exam for Flash {
             (Input::Timed(seed), Step::Online) => ([4, 512, 512, 64], seed),
             (Input::Timed(seed), Step::Ragged) => ([4, 250, 1000, 64], seed),
             (Input::Timed(seed), _) => ([4, 1024, 1024, 64], seed),
-            (Input::Large, _) => ([1, 64, LONG, 3], 0),
+            (Input::Large, _) => ([1, 64, self.keys(LONG), 3], 0),
+            (Input::Quarter, _) => ([1, 64, self.keys(LONG / 4), 3], 0),
             (other, _) => return Err(other.missing()),
         };
-        let causal = self.0 == Step::Causal && input != Input::Large;
+        let causal = self.0 == Step::Causal;
         let mut all = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim), seed);
-        if input == Input::Large {
+        if [Input::Large, Input::Quarter].contains(&input) {
             all = all.map(by_columns);
         }
         by!(whose, rig.remote, &Solution, |own| attend(

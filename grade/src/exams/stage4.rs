@@ -53,9 +53,23 @@ const OF_WARPGROUPS: [([usize; 4], bool); 3] = [
 /// Those of [`Input::Many`] for task `wgmma`. A block computes a tile of 128 keys, so they are as many as of task `backward`.
 const ONE_KEY_OF_128: [([usize; 4], bool); 1] = [([700, 1, 1, 64], false)];
 
+/// Those of [`Input::Counted`] for the step with a causal mask, behind the first: with the mask and without it.
+const BOTH: [[([usize; 4], bool); 2]; 3] = [
+    [([1, 512, 512, 16], true), ([1, 512, 512, 16], false)],
+    [([1, 512, 512, 40], true), ([1, 512, 512, 40], false)],
+    [([1, 512, 512, 128], true), ([1, 512, 512, 128], false)],
+];
+
+/// Those of [`Input::Counted`] for the step with ragged sizes.
+const STORED: [[([usize; 4], bool); 1]; 3] = [
+    [([2, 33, 70, 16], false)],
+    [([2, 33, 70, 40], false)],
+    [([2, 33, 70, 128], false)],
+];
+
 /// Problems of [`Input::Counted`] with their sizes: no full tile of keys, and rows that share their banks with others. Softmax is a
 /// small part of all operations where rows are long.
-const COUNTED: [(&str, [usize; 4], Means); 4] = [
+const COUNTED: [(&str, [usize; 4], Means); 8] = [
     (
         "b1_h2_nq64_nk31_d128_f16",
         [2, 64, 31, 128],
@@ -66,6 +80,18 @@ const COUNTED: [(&str, [usize; 4], Means); 4] = [
         [2, 64, 31, 128],
         Means::Warpgroups,
     ),
+    (
+        "b1_h1_nq64_nk256_d16_f16",
+        [1, 64, 256, 16],
+        Means::TensorCores,
+    ),
+    (
+        "b1_h1_nq64_nk256_d64_f16",
+        [1, 64, 256, 64],
+        Means::TensorCores,
+    ),
+    ("b1_h1_nq64_nk256_d16_f16", [1, 64, 256, 16], Means::Overlap),
+    ("b1_h1_nq64_nk256_d64_f16", [1, 64, 256, 64], Means::Overlap),
     ("b1_h2_n64_d16_f16", [2, 64, 64, 16], Means::NoConflicts),
     ("b1_h2_n64_d64_f16", [2, 64, 64, 64], Means::NoConflicts),
 ];
@@ -140,10 +166,20 @@ impl Exam for Flash {
         explained(wrong, rig.device, rig.remote)
     }
 
-    /// The timed problem without its mask.
+    /// The timed problem without its mask; problems with the mask and without it, in other head dimensions; and ragged sizes.
     fn counted(&self) -> Vec<(&'static str, Means)> {
         match self.0 {
-            Step::Causal => vec![("b1_h8_nq448_nk512_d64", Means::SkippedTiles)],
+            Step::Causal => vec![
+                ("b1_h8_nq448_nk512_d64", Means::SkippedTiles),
+                ("b1_h1_n512_d16", Means::SkippedTilesOfBoth),
+                ("b1_h1_n512_d40", Means::SkippedTilesOfBoth),
+                ("b1_h1_n512_d128", Means::SkippedTilesOfBoth),
+            ],
+            Step::Ragged => vec![
+                ("b1_h2_nq33_nk70_d16", Means::Stores),
+                ("b1_h2_nq33_nk70_d40", Means::Stores),
+                ("b1_h2_nq33_nk70_d128", Means::Stores),
+            ],
             _ => Vec::new(),
         }
     }
@@ -179,10 +215,17 @@ impl Exam for Flash {
             (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
             (Input::Many, _) => (&ONE_KEY, 0),
             (Input::Timed(seed), _) => (&[(self.timed().1, causal)], seed),
-            (Input::Counted(_), Step::Causal) => (&[(self.timed().1, false)], 0),
+            (Input::Counted(0), Step::Causal) => (&[(self.timed().1, false)], 0),
+            (Input::Counted(place), Step::Causal) => (&BOTH[place - 1], 0),
+            (Input::Counted(place), Step::Ragged) => (&STORED[place], 0),
             (other, _) => return Err(other.missing()),
         };
-        by!(whose, rig.remote, &reference(rig, Rung::Flash)?, |own| {
+        let reference = || match input {
+            // Rungs have no 40 columns.
+            Input::Counted(_) => library(rig),
+            _ => reference(rig, Rung::Flash),
+        };
+        by!(whose, rig.remote, &reference()?, |own| {
             computed::<f32>(own, rig.device, problems, seed)
         })
     }
@@ -267,11 +310,16 @@ impl Exam for OnTensorCores {
 
 /// The stage's own implementation, by a rung.
 pub(super) fn reference(rig: &Rig<'_>, rung: Rung) -> Result<Stage4, AnyError> {
-    let attention = Attention::new(rig.device.stream.context());
-    let attention = attention?;
+    let Stage4 { stream, attention } = library(rig)?;
+    let attention = attention.with_mode(Mode::Rung(rung));
+    Ok(Stage4 { stream, attention })
+}
+
+/// The stage's own implementation, by the library.
+fn library(rig: &Rig<'_>) -> Result<Stage4, AnyError> {
     Ok(Stage4 {
         stream: rig.device.stream.clone(),
-        attention: attention.with_mode(Mode::Rung(rung)),
+        attention: Attention::new(rig.device.stream.context())?,
     })
 }
 

@@ -52,6 +52,7 @@ pub struct Remote {
     cost: Cell<Duration>,
     run: Cell<Run>,
     calls: RefCell<Vec<Called>>,
+    waits: Cell<u64>,
     left: Cell<Left>,
     /// Why no more calls are made.
     stopped: RefCell<Option<String>>,
@@ -172,6 +173,7 @@ impl Remote {
             cost: Cell::default(),
             run: Cell::default(),
             calls: RefCell::default(),
+            waits: Cell::default(),
             left: Cell::default(),
             stopped: RefCell::default(),
             hangs: Cell::default(),
@@ -220,6 +222,11 @@ impl Remote {
     /// The time of all calls, as [`Limits::submission`] counts it.
     pub fn cost(&self) -> Duration {
         self.cost.get()
+    }
+
+    /// Waits for the device in all calls that returned, copies to the host among them, as far as they were asked for.
+    pub fn waits(&self) -> u64 {
+        self.waits.get()
     }
 
     /// Why no more calls are made, if so.
@@ -313,6 +320,9 @@ impl Remote {
             seconds: work.as_secs_f64(),
         });
         Ok((reply.outcome, Tensors::new(reply.outputs)))
+        if reply.outcome == Outcome::Done {
+            self.waits.set(self.waits.get().saturating_add(reply.waits));
+        }
     }
 
     /// Notes how a call ended, if no more calls are to be made.
