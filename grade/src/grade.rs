@@ -411,7 +411,11 @@ fn examined(
         step(Step::Judging(task, Kind::Robust));
         let (mut robust, wrong) = robust(exam, &rig, settings.seed);
         step(Step::Judging(task, Kind::Clean));
-        let clean = criteria::clean(exam, &rig);
+        let fresh = || {
+            let child = Child::start(program, limits, settings.own).ok()?;
+            Some(Remote::new(child, limits, rig.remote.stream()))
+        };
+        let clean = criteria::clean(exam, &rig, fresh);
         step(Step::Judging(task, Kind::Fast));
         let (fast, timed) = fast(exam, task, &rig, settings.seed);
         work = timed;

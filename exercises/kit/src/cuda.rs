@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cuda_sim::{Agent, FaultKind as Kind, MemoryKind, MissingThreads};
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use gpu::arguments::{Strided, Strides};
 use gpu::profile::{Class, LaunchProfile, LineProfile};
@@ -121,11 +122,15 @@ impl Device {
     pub fn open() -> Result<Self, String> {
         gpu::simulate().map_err(|error| error.to_string())?;
         let context = gpu::context(0).map_err(|error| error.to_string())?;
-        let stream = context.default_stream();
+        // SAFETY: a tensor is allocated, used and freed on one stream. A call that uses others
+        // orders their work by itself, as it has to on any caller's tensors.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream();
+        let stream = stream.map_err(|error| gpu::explanation(&error))?;
         Ok(Self { stream })
     }
 
-    /// The default stream.
+    /// The stream of all calls, which is not the default one.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
@@ -211,11 +216,6 @@ impl Device {
         Ok(Tensor::vector(&values[buffer.elements.clone()]))
     }
 
-    /// Makes a call as `run` says, and waits for its launches.
-    pub fn call<E: Error>(
-        &self,
-        run: Run,
-        reading: &Reading<E>,
     /// The call, as one that failed if it has changed this input.
     ///
     /// # Errors
@@ -235,6 +235,11 @@ impl Device {
         Ok(called)
     }
 
+    /// Makes a call as `run` says, and waits for its launches.
+    pub fn call<E: Error>(
+        &self,
+        run: Run,
+        reading: &Reading<E>,
         work: impl FnOnce() -> Result<(), E>,
     ) -> Called {
         let mut work = Some(work);
@@ -250,7 +255,10 @@ impl Device {
         gpu::set_checks(run.checks);
         cuda_sim::take_fault(); // of an earlier call
         let work = || {
-            let result = guarded(work);
+            let result = match run.captured {
+                true => self.captured(work),
+                false => guarded(work),
+            };
             // A fault of a launch that was not waited for comes here.
             let waited = self.stream.context().synchronize();
             (result, waited)
@@ -290,6 +298,24 @@ impl Device {
             called.waits = recording.waits.saturating_sub(1) + recording.memory.to_host.count;
         }
         called
+    }
+
+    /// Makes a call in a capture of the stream. Its launches are kept in a graph, which is never
+    /// launched. Those on other streams run.
+    fn captured(
+        &self,
+        work: &mut dyn FnMut() -> Result<(), Outcome>,
+    ) -> Result<Result<(), Outcome>, Outcome> {
+        let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        if let Err(error) = self.stream.begin_capture(relaxed) {
+            let text = gpu::explanation(&error);
+            return Ok(Err(Outcome::Failed { text }));
+        }
+        let result = guarded(work);
+        // There is no graph if the driver refused a part of the call.
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        drop(self.stream.end_capture(flags));
+        result
     }
 
     /// Device memory in use, in bytes; without variables of kernels, which stay as long as these.

@@ -48,6 +48,9 @@ pub struct Run {
     pub profile: bool,
     /// True if a profile has a figure for each line.
     pub lines: bool,
+    /// True if the call is captured: its launches on the given stream are not run, and all others
+    /// are. The values say nothing.
+    pub captured: bool,
     /// Further problems of the same shape in the modelled time of a launch, all in this launch.
     pub more: u64,
 }

@@ -3,11 +3,12 @@
 use std::error::Error;
 
 use conformance::AnyError;
-use exercise_kit::message::{InUse, Run};
+use exercise_kit::message::{InUse, Outcome, Run};
 
 use super::{Judged, agree, cause_of_error, criterion, finding, under_checks};
 use crate::cause::Cause;
 use crate::exams::{Exam, Input, Place, Rig, Whose};
+use crate::remote::Remote;
 use crate::verdict::{Finding, Kind};
 
 /// Orders of blocks and warps; on the CPU, repetitions.
@@ -27,7 +28,9 @@ const WORKSPACES: u64 = 3;
 ///
 /// The share is 0 unless all repetitions pass. None passes if memory leaks. A finding of [`Kind::Correct`] says that values are
 /// wrong.
-pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
+///
+/// `fresh` starts the program anew, for [`Exam::steps`].
+pub fn clean(exam: &dyn Exam, rig: &Rig<'_>, fresh: impl FnOnce() -> Option<Remote>) -> Judged {
     rig.remote.take_calls();
     let mut first: Option<Vec<u32>> = None;
     let mut findings = Vec::new();
@@ -91,6 +94,15 @@ pub fn clean(exam: &dyn Exam, rig: &Rig<'_>) -> Judged {
     if leaks.is_empty() {
         leaks.extend(kept(rig.remote.growth(), exam.place()));
     }
+    if leaks.is_empty()
+        && calls_are_alone(exam.place())
+        && let Some(remote) = fresh()
+    {
+        leaks.extend(kept(growth_in_steps(exam, rig, &remote), exam.place()));
+        leaks.extend(elsewhere(exam, rig, &remote));
+        rig.remote.charge(remote.cost());
+        remote.finish();
+    }
     if !leaks.is_empty() {
         passed = 0;
     }
@@ -124,10 +136,54 @@ fn in_turn(exam: &dyn Exam, rig: &Rig<'_>) -> Option<Finding> {
 fn repeated(exam: &dyn Exam, rig: &Rig<'_>) -> Result<(Vec<f32>, usize), AnyError> {
     let mut values = exam.compute(rig, Whose::Learner, Input::Repeated)?;
     let compared = values.len();
-    if let Some(input) = exam.also_repeated() {
+    for &input in exam.also_repeated() {
         values.extend(exam.compute(rig, Whose::Learner, input)?);
     }
     Ok((values, compared))
+}
+
+/// The growth of device memory in a program whose calls are those of [`Exam::steps`] alone.
+fn growth_in_steps(exam: &dyn Exam, rig: &Rig<'_>, remote: &Remote) -> (u64, u64) {
+    let alone = Rig {
+        remote,
+        device: rig.device,
+    };
+    for step in 0..exam.steps() {
+        // What a call gives is judged elsewhere.
+        if exam
+            .compute(&alone, Whose::Learner, Input::Step(step))
+            .is_err()
+        {
+            break;
+        }
+    }
+    remote.growth()
+}
+
+/// A launch on another stream than the given one, which a capture of that stream does not take.
+fn elsewhere(exam: &dyn Exam, rig: &Rig<'_>, remote: &Remote) -> Option<Finding> {
+    let captured = Rig {
+        remote,
+        device: rig.device,
+    };
+    remote.take_calls();
+    remote.set_run(Run {
+        captured: true,
+        profile: true,
+        ..Run::default()
+    });
+    // Nothing is computed, and a call that waits is refused, which [`Kind::Fast`] judges.
+    let _ = exam.compute(&captured, Whose::Learner, Input::Repeated);
+    let calls = remote.take_calls();
+    let kernel = calls.iter().find_map(|call| match &call.outcome {
+        Outcome::Fault(fault) => Some(&fault.kernel),
+        _ => call.launches.first().map(|launch| &launch.kernel),
+    })?;
+    let sentence = format!(
+        "The kernel `{kernel}` is launched on another stream than the given one: it does not wait for what comes before the call on \
+         that stream, and what comes after it does not wait for the kernel."
+    );
+    Some(finding(Kind::Clean, "streams", sentence))
 }
 
 /// Memory that repetitions do not free, by what was in use after each of them.
@@ -157,17 +213,21 @@ fn leaks(memory: &[InUse], place: Place) -> Vec<Finding> {
         .collect()
 }
 
-/// Device memory that grows with the tensors of the calls, but not in each repetition: in more calls than it would if it had a
-/// constant size. A decoder keeps what it has read.
-fn kept((growth, calls): (u64, u64), place: Place) -> Option<Finding> {
-    let calls_are_alone = matches!(
+/// True if a call leaves nothing behind but its outputs, and waits for nothing.
+fn calls_are_alone(place: Place) -> bool {
+    matches!(
         place,
         Place::Device {
             reads_back: false,
             ..
         }
-    );
-    (calls_are_alone && growth > DEVICE_SLACK && calls > WORKSPACES).then(|| {
+    )
+}
+
+/// Device memory that grows with the tensors of the calls, but not in each repetition: in more calls than it would if it had a
+/// constant size. A decoder keeps what it has read.
+fn kept((growth, calls): (u64, u64), place: Place) -> Option<Finding> {
+    (calls_are_alone(place) && growth > DEVICE_SLACK && calls > WORKSPACES).then(|| {
         let sentence = format!(
             "Device memory is kept between calls: {growth} bytes more are in use than after the first call that kept any. A buffer \
              whose size depends on the tensors is freed when its call is done."

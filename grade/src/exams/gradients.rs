@@ -62,8 +62,8 @@ impl Exam for BackwardTask {
         true
     }
 
-    fn also_repeated(&self) -> Option<Input> {
-        Some(Input::WithoutKeys)
+    fn also_repeated(&self) -> &'static [Input] {
+        &[Input::WithoutKeys]
     }
 
     fn timed_case(&self) -> &'static str {

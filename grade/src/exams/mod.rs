@@ -128,8 +128,14 @@ pub trait Exam {
     }
 
     /// What is repeated besides [`Input::Repeated`]. Its values are compared with themselves alone.
-    fn also_repeated(&self) -> Option<Input> {
-        None
+    fn also_repeated(&self) -> &'static [Input] {
+        &[]
+    }
+
+    /// The calls of [`Input::Step`], from small tensors to larger ones: in a program that has made no other, memory that is kept
+    /// and grows does so in each.
+    fn steps(&self) -> usize {
+        0
     }
 
     /// The problems in which one of these means is counted, besides where the time is taken: the shapes of [`Input::Counted`], by
@@ -159,8 +165,10 @@ pub trait Exam {
 pub enum Input {
     /// A few small ones, of ragged sizes unless a step has whole tiles alone. They are repeated, and the bits must be the same.
     Repeated,
-    /// Blocks and sequences without keys: what they give is judged by [`Kind::Robust`].
+    /// Tensors, blocks and sequences without keys, and products without terms: what they give is judged by [`Kind::Robust`].
     WithoutKeys,
+    /// One whose log-sum-exp is not asked for.
+    WithoutLse,
     /// One of sizes that the stage's own implementation does not take.
     Apart,
     /// More blocks than a launch may be limited to, with little work each: a block that takes several of them in turn has to
@@ -172,16 +180,21 @@ pub enum Input {
     Counted(usize),
     /// One whose memory is counted: see [`Exam::most_memory`].
     Large,
+    /// The same with a quarter of its keys.
+    Quarter,
+    /// One of a few, each larger than the one before it: see [`Exam::steps`].
+    Step(usize),
 }
 
 /// Matrices, or heads, of [`Input::Many`].
 const MANY: usize = 2600;
 
+/// Calls of [`Input::Step`]: more than a workspace of a constant size needs.
+const STEPS: usize = 7;
+
 impl Input {
     /// The error of a task that has no such problem.
     fn missing(self) -> AnyError {
-    /// The same with a quarter of its keys.
-    Quarter,
         format!("the task has no problem for {self:?}").into()
     }
 }

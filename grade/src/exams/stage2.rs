@@ -13,7 +13,7 @@ use stage2_naive_cuda::{
 };
 
 use super::stage1::tensors;
-use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by};
+use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, STEPS, Whose, all, by};
 use crate::cause::{self, Explanation, Wrong, probes};
 
 /// Softmax of rows.
@@ -56,6 +56,10 @@ impl Exam for SoftmaxTask {
         true
     }
 
+    fn also_repeated(&self) -> &'static [Input] {
+        &[Input::WithoutKeys]
+    }
+
     fn timed_case(&self) -> &'static str {
         "r512_c1024"
     }
@@ -64,6 +68,7 @@ impl Exam for SoftmaxTask {
         let (problems, seed): (&[_], _) = match input {
             // The last two: fewer columns than a warp has lanes, and more than threads may keep in registers.
             Input::Repeated => (&[[10, 300], [7, 129], [1, 1000], [5, 30], [1, 2500]], 0),
+            Input::WithoutKeys => (&[[7, 0]], 0),
             Input::Timed(seed) => (&[[512, 1024]], seed),
             Input::Many => (&[[2 * MANY, 3]], 0),
             other => return Err(other.missing()),
@@ -120,6 +125,10 @@ impl Exam for GemmTask {
         true
     }
 
+    fn also_repeated(&self) -> &'static [Input] {
+        &[Input::WithoutKeys]
+    }
+
     /// In the order of [`products`].
     fn calls(&self) -> &'static [&'static str] {
         &["NT", "NN"]
@@ -133,6 +142,7 @@ impl Exam for GemmTask {
         let (problems, seed): (&[_], _) = match input {
             // Sums so long that a kernel may split them.
             Input::Repeated => (&[[2, 33, 40, 65], [1, 3, 5, 2050]], 0),
+            Input::WithoutKeys => (&[[2, 33, 40, 0]], 0),
             Input::Timed(seed) => (&[[2, 256, 256, 256]], seed),
             Input::Many => (&[[MANY, 3, 3, 3]], 0),
             other => return Err(other.missing()),
@@ -218,6 +228,15 @@ impl Exam for AttentionTask {
         )
     }
 
+    fn also_repeated(&self) -> &'static [Input] {
+        &[Input::WithoutKeys]
+    }
+
+    /// The scores of the last take 200 KiB.
+    fn steps(&self) -> usize {
+        STEPS
+    }
+
     fn timed_case(&self) -> &'static str {
         "b1_h4_n256_d64_causal"
     }
@@ -225,6 +244,8 @@ impl Exam for AttentionTask {
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let (sizes, seed) = match input {
             Input::Repeated => ([2, 33, 65, 16], 0),
+            Input::WithoutKeys => ([2, 33, 0, 16], 0),
+            Input::Step(step) => ([4, 16 * (step + 1), 16 * (step + 1), 16], 0),
             Input::Timed(seed) => ([4, 256, 256, 64], seed),
             other => return Err(other.missing()),
         };

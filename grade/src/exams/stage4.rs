@@ -10,7 +10,7 @@ use stage1_reference::{Feature, Sizes};
 use stage4_flash_cuda::{Attention, Fused, Inputs, Mode, Outputs, Rung, Shape, Stage4};
 
 use super::stage1::tensors;
-use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, Whose, all, by, in_table};
+use super::{Exam, Input, MANY, OWN_KERNELS, Place, Rig, STEPS, Whose, all, by, in_table};
 use crate::cause::{self, Explanation, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Bonus;
@@ -37,8 +37,12 @@ const OF_CAUSAL: [([usize; 4], bool); 2] = [([2, 65, 65, 64], true), ([1, 33, 50
 /// Those of [`Input::Apart`].
 const APART: [([usize; 4], bool); 1] = [([1, 33, 70, 40], false)];
 
-/// Those of [`Input::WithoutKeys`]: the first 72 queries see none.
-pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 1] = [([1, 80, 8, 64], true)];
+/// Those of [`Input::WithoutKeys`]: the first 72 queries see none, or there is none.
+pub(super) const WITHOUT_KEYS: [([usize; 4], bool); 2] =
+    [([1, 80, 8, 64], true), ([1, 17, 0, 64], false)];
+
+/// Those of [`Input::WithoutLse`].
+const WITHOUT_LSE: [([usize; 4], bool); 1] = [([1, 33, 70, 64], false)];
 
 /// Those of [`Input::Many`].
 const ONE_KEY: [([usize; 4], bool); 1] = [([MANY, 1, 1, 16], false)];
@@ -184,11 +188,19 @@ impl Exam for Flash {
         }
     }
 
-    fn also_repeated(&self) -> Option<Input> {
+    /// The outputs of the last take 112 KiB.
+    fn steps(&self) -> usize {
         match self.0 {
-            Step::Causal => Some(Input::WithoutKeys),
-            Step::Ragged => Some(Input::Apart),
-            _ => None,
+            Step::Ragged => STEPS,
+            _ => 0,
+        }
+    }
+
+    fn also_repeated(&self) -> &'static [Input] {
+        match self.0 {
+            Step::Causal => &[Input::WithoutKeys],
+            Step::Ragged => &[Input::Apart, Input::WithoutLse],
+            _ => &[],
         }
     }
 
@@ -206,13 +218,20 @@ impl Exam for Flash {
 
     fn compute(&self, rig: &Rig<'_>, whose: Whose, input: Input) -> Result<Vec<f32>, AnyError> {
         let causal = self.0 == Step::Causal;
+        let step;
         let (problems, seed): (&[_], _) = match (input, self.0) {
+            (Input::Step(number), _) => {
+                let n = 16 * (number + 1);
+                step = [([4, n, n, 64], false)];
+                (&step, 0)
+            }
             (Input::Repeated, Step::Tile) => (&OF_TILE, 0),
             (Input::Repeated, Step::Online) => (&OF_ONLINE, 0),
             (Input::Repeated, Step::Causal) => (&OF_CAUSAL, 0),
             (Input::Repeated, _) => (&OF_RAGGED, 0),
             (Input::Apart, _) => (&APART, 0),
             (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
+            (Input::WithoutLse, _) => (&WITHOUT_LSE, 0),
             (Input::Many, _) => (&ONE_KEY, 0),
             (Input::Timed(seed), _) => (&[(self.timed().1, causal)], seed),
             (Input::Counted(0), Step::Causal) => (&[(self.timed().1, false)], 0),
@@ -220,13 +239,14 @@ impl Exam for Flash {
             (Input::Counted(place), Step::Ragged) => (&STORED[place], 0),
             (other, _) => return Err(other.missing()),
         };
+        let lse = input != Input::WithoutLse;
         let reference = || match input {
             // Rungs have no 40 columns.
             Input::Counted(_) => library(rig),
             _ => reference(rig, Rung::Flash),
         };
         by!(whose, rig.remote, &reference()?, |own| {
-            computed::<f32>(own, rig.device, problems, seed)
+            computed::<f32>(own, rig.device, problems, lse, seed)
         })
     }
 }
@@ -267,8 +287,8 @@ impl Exam for OnTensorCores {
         }
     }
 
-    fn also_repeated(&self) -> Option<Input> {
-        Some(Input::WithoutKeys)
+    fn also_repeated(&self) -> &'static [Input] {
+        &[Input::WithoutKeys, Input::WithoutLse]
     }
 
     fn counted(&self) -> Vec<(&'static str, Means)> {
@@ -290,6 +310,7 @@ impl Exam for OnTensorCores {
             (Input::Repeated, Rung::Wgmma) => (&OF_WARPGROUPS, 0),
             (Input::Repeated, _) => (&SMALL, 0),
             (Input::WithoutKeys, _) => (&WITHOUT_KEYS, 0),
+            (Input::WithoutLse, _) => (&WITHOUT_LSE, 0),
             (Input::Many, Rung::Wgmma) => (&ONE_KEY_OF_128, 0),
             (Input::Many, _) => (&ONE_KEY, 0),
             (Input::Timed(seed), _) => (&[(self.timed().1, true)], seed),
@@ -302,8 +323,9 @@ impl Exam for OnTensorCores {
             }
             (other, _) => return Err(other.missing()),
         };
+        let lse = input != Input::WithoutLse;
         by!(whose, &self.learner(rig), &reference(rig, self.0)?, |own| {
-            computed::<f16>(own, rig.device, problems, seed)
+            computed::<f16>(own, rig.device, problems, lse, seed)
         })
     }
 }
@@ -344,10 +366,11 @@ fn computed<T: Element>(
     own: &impl Fused<T>,
     device: &Device,
     problems: &[([usize; 4], bool)],
+    wants_lse: bool,
     seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
     all(problems, |&(sizes, causal)| {
-        forward(own, device, sizes, causal, seed)
+        attend(own, device, sizes, causal, wants_lse, seed)
     })
 }
 
@@ -355,8 +378,20 @@ fn computed<T: Element>(
 pub(crate) fn forward<T: Element>(
     own: &impl Fused<T>,
     device: &Device,
+    sizes: [usize; 4],
+    causal: bool,
+    seed: u64,
+) -> Result<Vec<f32>, AnyError> {
+    attend(own, device, sizes, causal, true, seed)
+}
+
+/// The same, with the log-sum-exp or without it.
+fn attend<T: Element>(
+    own: &impl Fused<T>,
+    device: &Device,
     [heads, nq, nk, head_dim]: [usize; 4],
     causal: bool,
+    wants_lse: bool,
     seed: u64,
 ) -> Result<Vec<f32>, AnyError> {
     let host = tensors((1, heads, nq, head_dim), (1, heads, nk, head_dim), seed);
@@ -380,9 +415,10 @@ pub(crate) fn forward<T: Element>(
     let inputs = Inputs::new(q.view(), k.view(), v.view());
     let outputs = Outputs {
         o: o.as_view_mut(),
-        lse: Some(lse.as_view_mut()),
+        lse: wants_lse.then(|| lse.as_view_mut()),
     };
     own.forward(inputs, outputs, &shape)?;
     let o = device.read(&o)?.into_iter().map(T::to_f32);
-    Ok(o.chain(device.read(&lse)?).collect())
+    let lse = wants_lse.then(|| device.read(&lse)).transpose()?;
+    Ok(o.chain(lse.into_iter().flatten()).collect())
 }

@@ -12,7 +12,9 @@ use ndarray::Array4;
 use stage1_reference::{Feature, Output};
 use stage5_decode::{Decode, Decoding, Mode, NewTokens, PerSequence, Rung, Stage5};
 
-use super::{Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, Whose, all, by, in_table};
+use super::{
+    Exam, Input, MANY, MATRICES, OWN_KERNELS, Place, Rig, STEPS, Whose, all, by, in_table,
+};
 use crate::cause::{self, Cached, Explanation, Update, Wrong, probes};
 use crate::criteria::Means;
 use crate::remote::Decoder;
@@ -224,10 +226,19 @@ impl Exam for DecodeTask {
         }
     }
 
-    fn also_repeated(&self) -> Option<Input> {
-        [None, Some(Step::Lengths)]
-            .contains(&self.0)
-            .then_some(Input::WithoutKeys)
+    fn also_repeated(&self) -> &'static [Input] {
+        match self.0 {
+            None | Some(Step::Lengths) => &[Input::WithoutKeys, Input::WithoutLse],
+            Some(_) => &[],
+        }
+    }
+
+    /// The parts of the last take 112 KiB.
+    fn steps(&self) -> usize {
+        match self.splitting() {
+            false => 0,
+            true => STEPS,
+        }
     }
 
     fn has_many(&self) -> bool {
@@ -268,9 +279,12 @@ impl Exam for DecodeTask {
                 decode::ragged(2, 17, &[140]),
                 decode::ragged(1, 200, &[3, 140]),
             ],
-            (Input::WithoutKeys, Some(Step::Lengths)) => vec![full(2, 2, 40, 200)],
+            (Input::WithoutKeys | Input::WithoutLse, Some(Step::Lengths)) => {
+                vec![full(2, 2, 40, 200)]
+            }
+            (Input::Step(number), _) => vec![full(32, 32, 128, 64 * (number + 1))],
             (Input::Repeated, _) => vec![full(4, 2, 40, 200), full(2, 1, 24, 300)],
-            (Input::WithoutKeys, _) => vec![full(4, 2, 40, 200)],
+            (Input::WithoutKeys | Input::WithoutLse, _) => vec![full(4, 2, 40, 200)],
             (Input::Many, Some(Step::Query)) => vec![full(MANY, MANY, 64, 3)],
             (Input::Many, _) => vec![full(MANY, MANY, 16, 3)],
             (Input::Timed(_), Some(Step::Query)) => vec![full(16, 16, 128, 1000)],
@@ -290,6 +304,7 @@ impl Exam for DecodeTask {
             match input {
                 Input::Timed(seed) => problem.q = tensor(problem.q.dim(), seed, normal),
                 Input::WithoutKeys => problem.lengths = vec![0],
+                Input::WithoutLse => problem.wants_lse = false,
                 _ => {}
             }
         }

@@ -182,6 +182,11 @@ impl Remote {
         }
     }
 
+    /// The stream of this process's device, for stages that have one.
+    pub fn stream(&self) -> Option<Arc<CudaStream>> {
+        self.stream.clone()
+    }
+
     /// Sets the settings of the next calls.
     pub fn set_run(&self, run: Run) {
         self.run.set(run);
@@ -219,14 +224,19 @@ impl Remote {
         (most - first, rises)
     }
 
+    /// Waits for the device in all calls that returned, copies to the host among them, as far as they were asked for.
+    pub fn waits(&self) -> u64 {
+        self.waits.get()
+    }
+
     /// The time of all calls, as [`Limits::submission`] counts it.
     pub fn cost(&self) -> Duration {
         self.cost.get()
     }
 
-    /// Waits for the device in all calls that returned, copies to the host among them, as far as they were asked for.
-    pub fn waits(&self) -> u64 {
-        self.waits.get()
+    /// Adds the time of calls to another program of the same task.
+    pub fn charge(&self, cost: Duration) {
+        self.cost.set(self.cost.get() + cost);
     }
 
     /// Why no more calls are made, if so.
@@ -310,6 +320,9 @@ impl Remote {
         if !matches!(reply.outcome, Outcome::Fault(_)) {
             self.left.set(self.left.get().after(left));
         }
+        if reply.outcome == Outcome::Done {
+            self.waits.set(self.waits.get().saturating_add(reply.waits));
+        }
         self.calls.borrow_mut().push(Called {
             outcome: reply.outcome.clone(),
             launches: reply.launches,
@@ -320,9 +333,6 @@ impl Remote {
             seconds: work.as_secs_f64(),
         });
         Ok((reply.outcome, Tensors::new(reply.outputs)))
-        if reply.outcome == Outcome::Done {
-            self.waits.set(self.waits.get().saturating_add(reply.waits));
-        }
     }
 
     /// Notes how a call ended, if no more calls are to be made.
