@@ -102,7 +102,8 @@ impl Groups {
         }
     }
 
-    /// Ends the groups of a thread but the `newest` last ones. Returns the last operation that ends.
+    /// Ends the groups of a thread but the `newest` last ones. Returns the last operation that
+    /// ends.
     pub(crate) fn wait(&mut self, thread: u32, newest: u32) -> Option<AsyncOperation> {
         let groups = &mut self.0.get_mut(&thread)?.groups;
         let ended = groups.len().saturating_sub(newest as usize);

@@ -37,8 +37,8 @@ pub(super) enum Values {
     /// Logits of about 0, and of 78 from the 65th key on, and values of about 1e4: the exponentials
     /// by a maximum of 0 are within f32, and the sum of their products is not.
     Step78,
-    /// Logits of about 0, and of 11.5 from the 129th key on: 16.6 powers of two above a maximum of 0,
-    /// so that exponentials by it are beyond half precision.
+    /// Logits of about 0, and of 11.5 from the 129th key on: 16.6 powers of two above a maximum of
+    /// 0, so that exponentials by it are beyond half precision.
     Step11,
     /// Logits of about 0 and 30, query by query: a maximum that several queries share leaves every
     /// second one weights of e⁻³⁰, which half precision does not hold.

@@ -142,8 +142,8 @@ impl BlockClocks {
         }
     }
 
-    /// The side of a race in device memory, whose thread may stand for a bulk copy, in this block or
-    /// in another one of the launch.
+    /// The side of a race in device memory, whose thread may stand for a bulk copy, in this block
+    /// or in another one of the launch.
     pub(crate) fn device_side_of(&self, other: OtherAccess) -> SharedSide {
         let is_copy = other.warp >= self.warps;
         SharedSide {
